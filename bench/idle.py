@@ -25,7 +25,6 @@ SETTLE_SECONDS = 20.0
 ROLES = {
     "serve/supervisor.py": "supervisor",
     "imagehost_server.serve.worker": "server",
-    "imagehost_server.serve.broker": "broker",
     "imagehost_core.workers.main": "image worker",
 }
 """Parts of command lines by which processes are recognised."""

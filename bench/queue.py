@@ -1,6 +1,7 @@
 """Measure requests for variants beside more large renderings than the server can do.
 
-    python -m bench.queue [--seconds 8] [--loads 16 64 160 240] [--clients 64] [--files 200]
+    python -m bench.queue [--seconds 8] [--loads 16 64 160 240] [--clients 64] [--connections 32]
+                          [--files 200]
 
 Thumbnails: the latency of uncached thumbnails while a number of clients request different large AVIFs of the
 same image, each one after the other.
@@ -8,6 +9,9 @@ same image, each one after the other.
 Huge AVIFs: clients that each request an AVIF of 40 million pixels and another quality at the same time. A
 response is a 200 within the deadline (20 s), or a 503 at once. Then a rejected request is repeated after its
 `Retry-After`, alone, which must be admitted.
+
+Light work beside uploads: small uploads of one account, and small variants, one after the other, without and
+beside another account's photographs of 12 megapixels on a number of connections.
 
 Upload attack: one account uploads GIFs of 35 bytes whose screen has 81 million pixels, in requests of 20
 files and in requests of one file. Meanwhile another account uploads photographs of 0.7 megapixels.
@@ -50,6 +54,12 @@ ATTACK_START_SECONDS = 2.0
 """Seconds after which all requests of the attack have arrived."""
 OTHER_UPLOADS = 6
 """Uploads of the other account, one after the other, without and beside the attack."""
+
+
+LIGHT_REQUESTS = 40
+"""Small uploads, and small variants, without and beside the photographs."""
+PHOTOGRAPHS_START_SECONDS = 5.0
+"""Seconds after which all connections have sent a photograph."""
 
 
 @frozen
@@ -207,12 +217,55 @@ def upload_attack(server: RunningServer, files: int, files_per_request: int) -> 
     print(f"  the attack took {time.perf_counter() - begin:.0f} s: {dict(outcomes)}", flush=True)
 
 
+def light_beside_photographs(server: RunningServer, connections: int) -> None:
+    """Print the latency of light work, without and beside another account's photographs of 12 megapixels."""
+    photographer, other = (create_token(server, name) for name in ("photographer", "other"))
+    photograph = as_jpeg(sample_image().resize((4_000, 3_000)))
+    small = as_jpeg(sample_image().resize((640, 480)))
+    image = upload(server, photograph)
+    statuses, ended = Counter[int](), threading.Event()
+
+    def light() -> None:
+        uploads = [upload_files(server, other, [small]) for _ in range(LIGHT_REQUESTS)]
+        print(f"  uploads {quantiles([seconds for _, _, seconds in uploads])}", end="  ")
+        print(dict(Counter(status for status, _, _ in uploads)), flush=True)
+        widths = [next(WIDTHS) % 1_000 for _ in range(LIGHT_REQUESTS)]
+        urls = [f"{server.origin}/img/{image}.webp?w={width % 300 + 60}&h={width % 311}" for width in widths]
+        variants = [Response.of(url) for url in urls]
+        print(f"  variants {quantiles([response.seconds for response in variants])}", end="  ")
+        print(dict(Counter(response.status for response in variants)), flush=True)
+
+    def send_photographs() -> None:
+        while not ended.is_set():
+            status, _, _ = upload_files(server, photographer, [photograph])
+            statuses[status] += 1
+            if status != 200:
+                ended.wait(REJECTED_PAUSE)
+
+    upload_files(server, other, [small] * 4)
+    print("light work beside nothing", flush=True)
+    light()
+    threads = [threading.Thread(target=send_photographs) for _ in range(connections)]
+    for thread in threads:
+        thread.start()
+    time.sleep(PHOTOGRAPHS_START_SECONDS)
+    begin, before = time.perf_counter(), statuses.copy()
+    print(f"light work beside {connections} connections with photographs", flush=True)
+    light()
+    seconds, done = time.perf_counter() - begin, statuses - before
+    ended.set()
+    for thread in threads:
+        thread.join()
+    print(f"  photographs {done[200] / seconds:.2f} /s  {dict(statuses)}", flush=True)
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--seconds", type=float, default=8.0, help="duration of each load")
     parser.add_argument("--loads", type=int, nargs="*", default=[0, 16, 64, 160, 240])
     parser.add_argument("--clients", type=int, default=64, help="clients that request huge AVIFs")
+    parser.add_argument("--connections", type=int, default=32, help="connections that send photographs")
     parser.add_argument("--files", type=int, default=200, help="files of the upload attack")
     options = parser.parse_args()
     print(machine(), flush=True)
@@ -230,6 +283,9 @@ def main() -> None:
                 image = upload(server, as_jpeg(sample_image().resize((8_000, 5_000))))
                 for _ in range(2):
                     huge_avifs(server.origin, image, options.clients)
+        if options.connections:
+            with imagehost(Path(directory, "light")) as server:
+                light_beside_photographs(server, options.connections)
         if options.files:
             with imagehost(Path(directory, "uploads")) as server:
                 for files_per_request in (FILES_PER_REQUEST, 1):

@@ -15,7 +15,7 @@ MIB = 2**20
 WINDOW_SECONDS = 120.0
 """Seconds of the windows whose minima `fit_slope` takes: requests in progress only add to a process."""
 MIN_WINDOWS = 3
-ROLES = {"serve.broker": "broker", "serve.worker": "server process"}
+ROLES = {"serve.worker": "server process"}
 """Parts of a command line, and the role of the process; their children are image workers."""
 
 
@@ -25,7 +25,7 @@ class ProcessUsage:
 
     Attributes:
         pid: Its ID.
-        role: `supervisor`, `broker`, `server process` or `image worker`.
+        role: `supervisor`, `server process` or `image worker`.
         memory: Bytes of anonymous and shared memory, pages of several processes in equal parts. Pages of
             files are left out: other programs map the same libraries, and the kernel can drop them.
         pss: Bytes of the proportional set size, which includes them.

@@ -58,4 +58,4 @@ def test_totals_of_all_processes_are_the_requests_that_were_sent_over_kills(tmp_
                 assert time.monotonic() < deadline
         assert scrape(server.origin)[key] == 3 * REQUESTS
         names = {labels[0] for name, *labels in scrape(server.origin) if name.endswith("memory_bytes")}
-        assert {"broker", "supervisor", "image_workers"} < names
+        assert {"supervisor", "image_workers"} < names

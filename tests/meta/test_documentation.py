@@ -59,6 +59,7 @@ def test_every_setting_is_documented_with_its_default(workspace: Path) -> None:
         for setting in resolved
     }
     defaults[variable_name("rendering.processes")] = "the available cores"
+    defaults[variable_name("rendering.memory_budget_bytes")] = "half of the memory"
     defaults[variable_name("cors_origins")] = "`*`"
     assert rows == defaults
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,39 +12,24 @@ import pytest
 from imagehost_core import Image, ImageHost, UnavailableError
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.testing import make_image
-from imagehost_core.workers import messages
-from imagehost_core.workers.broker_messages import MAX_MESSAGE_BYTES, BorrowRequest
+from imagehost_core.workers import WorkerRequest
+from imagehost_core.workers.lanes import Lanes
 from imagehost_server._executors import Executors
 from imagehost_server.delivery.route import DeliveryRoute
 
-pytestmark = pytest.mark.skipif(not hasattr(socket, "send_fds"), reason="needs SCM_RIGHTS")
-
 
 @contextmanager
-def refusing_broker(data: Path) -> Iterator[tuple[ImageHost, list[str]]]:
-    """Open a host whose broker closes every request; yield it and the flows of the requests."""
-    near, far = socket.socketpair(type=socket.SOCK_DGRAM)
+def refusing_queue(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[ImageHost, list[str]]]:
+    """Open a host whose queue is full; yield it and the flows of the requests."""
     flows: list[str] = []
 
-    def refuse() -> None:
-        while True:
-            data, descriptors, _, _ = socket.recv_fds(far, MAX_MESSAGE_BYTES, 1)
-            if not descriptors:
-                return
-            flows.append(messages.decode(data, BorrowRequest).flow)
-            socket.socket(fileno=descriptors[0]).close()
+    def refuse(_lanes: Lanes, request: WorkerRequest, _now: float, _free: int) -> None:
+        flows.append(request.flow)
+        raise UnavailableError("expected fewer requests")
 
-    stop = near.dup()
-    thread = threading.Thread(target=refuse)
-    thread.start()
-    try:
-        with ImageHost.open(data, broker=near) as host:
-            yield host, flows
-    finally:
-        stop.send(b"end")
-        thread.join()
-        stop.close()
-        far.close()
+    with ImageHost.open(data) as host:
+        monkeypatch.setattr(Lanes, "add", refuse)
+        yield host, flows
 
 
 @pytest.fixture
@@ -69,9 +52,9 @@ async def get(route: DeliveryRoute, image: Image, *headers: tuple[bytes, bytes],
 
 
 def test_an_upload_is_of_its_account_and_a_render_of_the_owner_where_no_client_is_known(
-    tmp_path: Path, image: Image
+    tmp_path: Path, image: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with refusing_broker(tmp_path / "data") as (host, flows):
+    with refusing_queue(tmp_path / "data", monkeypatch) as (host, flows):
         account = host.accounts.create("ada")
         with pytest.raises(UnavailableError):
             host.upload(make_image(64, 48), owner="ada")
@@ -82,9 +65,9 @@ def test_an_upload_is_of_its_account_and_a_render_of_the_owner_where_no_client_i
 
 @pytest.mark.anyio
 async def test_a_render_is_of_the_client_address_or_of_the_account_of_the_token(
-    tmp_path: Path, image: Image
+    tmp_path: Path, image: Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with refusing_broker(tmp_path / "data") as (host, flows):
+    with refusing_queue(tmp_path / "data", monkeypatch) as (host, flows):
         token = host.keys.create(owner="admin").token
         route = DeliveryRoute(host, Executors(host.settings.rendering))
         await get(route, image, (b"authorization", f"Bearer {token}".encode()), query="w=9")

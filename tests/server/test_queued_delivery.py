@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -43,16 +43,16 @@ def route(host: ImageHost) -> DeliveryRoute:
 
 
 @contextmanager
-def busy_worker(host: ImageHost, image: Image, query: str) -> Iterator[None]:
-    """Hold the worker process of a thumbnail, so that all others wait, until the end of the block."""
-    steps = host.delivery.open_in_steps(host.delivery.resolve(image.id, query))
-    lent = advance(steps)
-    assert isinstance(lent, Future)
-    lent.result(TIMEOUT)
-    try:
+def busy_workers(host: ImageHost, image: Image, query: str) -> Iterator[None]:
+    """Hold both worker processes that render thumbnails, so that all others wait, in the block."""
+    with ExitStack() as stack:
+        for each in (query, "w=41"):
+            steps = host.delivery.open_in_steps(host.delivery.resolve(image.id, each))
+            stack.callback(steps.close)
+            lent = advance(steps)
+            assert isinstance(lent, Future)
+            lent.result(TIMEOUT)
         yield
-    finally:
-        steps.close()
 
 
 class Client:
@@ -80,7 +80,7 @@ class Client:
 async def test_requests_in_the_queue_hold_no_thread(
     host: ImageHost, image: Image, route: DeliveryRoute
 ) -> None:
-    with busy_worker(host, image, "w=9"):
+    with busy_workers(host, image, "w=9"):
         waiting = [Client(route, image, "w=8") for _ in range(2 * FILE_THREADS)]
         await asyncio.sleep(0.2)
         master = Client(route, image, "")
@@ -95,7 +95,7 @@ async def test_requests_in_the_queue_hold_no_thread(
 async def test_a_request_leaves_the_queue_when_its_client_disconnects_or_it_is_cancelled(
     host: ImageHost, image: Image, route: DeliveryRoute, cancel: bool
 ) -> None:
-    with busy_worker(host, image, "w=9"):
+    with busy_workers(host, image, "w=9"):
         client = Client(route, image, "w=8")
         await asyncio.sleep(0.2)
         if cancel:
@@ -114,7 +114,7 @@ async def test_a_request_in_the_queue_is_rejected_at_its_deadline() -> None:
     with ImageHost.open(settings=evolve(SETTINGS, rendering=HASTY)) as host:
         image, route = host.upload(make_image(64, 48), owner="admin"), DeliveryRoute(host, Executors(HASTY))
         begin = time.monotonic()
-        with busy_worker(host, image, "w=9"):
+        with busy_workers(host, image, "w=9"):
             clients = [Client(route, image, query) for query in ("w=9", "w=8")]
             await asyncio.wait_for(asyncio.gather(*(client.task for client in clients)), TIMEOUT)
         assert [client.status for client in clients] == [503, 503]

@@ -1,10 +1,9 @@
-"""Several server processes that share the image workers of one broker."""
+"""Several server processes, each with its share of the image workers."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -51,7 +50,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_the_image_workers_are_those_of_the_machine_and_not_of_each_process(server: RunningServer) -> None:
+def test_each_process_has_its_share_of_the_image_workers_and_one_for_light_work(
+    server: RunningServer,
+) -> None:
     statuses = list[int]()
     threads = [
         threading.Thread(target=lambda seed=seed: statuses.append(upload(server, seed).status_code))
@@ -62,20 +63,16 @@ def test_the_image_workers_are_those_of_the_machine_and_not_of_each_process(serv
     for thread in threads:
         thread.join()
     assert statuses == [200] * 8
-    # Two for shared slots, and one for each class with a reserved slot.
-    assert 1 <= len(processes(server.process.pid, "imagehost_core.workers.main")) <= 4
-    (broker,) = processes(server.process.pid, "imagehost_server.serve.broker")
-    workers = processes(server.process.pid, "imagehost_core.workers.main")
-    assert sorted(processes(broker, "imagehost_core.workers.main")) == sorted(workers)
+    for process in processes(server.process.pid, "imagehost_server.serve.worker"):
+        assert 1 <= len(processes(process, "imagehost_core.workers.main")) <= 2
 
 
-def test_uploads_go_on_after_the_death_of_the_broker_or_of_a_server_process(server: RunningServer) -> None:
+def test_uploads_go_on_after_the_death_of_a_server_process(server: RunningServer) -> None:
     assert upload(server, 1).status_code == 200
-    for module in ("broker", "worker"):
-        killed, *_ = processes(server.process.pid, f"imagehost_server.serve.{module}")
-        os.kill(killed, signal.SIGKILL)
-        wait_until(lambda killed=killed: f"exited; starting another pid={killed}" in server.log.read_text())  # type: ignore[misc]
-        assert upload(server, 2).status_code == 200
+    killed, *_ = processes(server.process.pid, "imagehost_server.serve.worker")
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: f"exited; starting another pid={killed}" in server.log.read_text(encoding="utf-8"))
+    assert upload(server, 2).status_code == 200
 
 
 @pytest.mark.slow
@@ -83,14 +80,6 @@ def test_no_process_is_left_when_the_server_has_stopped(tmp_path: Path, no_limit
     with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:
         assert upload(server, 1).status_code == 200
         pids = processes(server.process.pid, "imagehost")
-        assert len(pids) >= 4
+        assert len(pids) >= 3
         assert server.stop() == 0
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
-
-
-def test_the_broker_loads_neither_the_database_nor_pillow() -> None:
-    """They would take 20 MiB of its memory."""
-    code = "import imagehost_server.serve.broker, sys; print(*sys.modules)"
-    command = [sys.executable, "-P", "-c", code]
-    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    assert not {"imagehost_core.db", "PIL", "litestar", "prometheus_client", "sqlite3"} & set(modules)

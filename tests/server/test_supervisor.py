@@ -65,9 +65,8 @@ def start(tmp_path: Path, log: Path) -> Iterator[Start]:
 
     def start(*behaviours: str, **options: object) -> subprocess.Popen[str]:
         base = [sys.executable, "-S", str(program), str(log)]
-        commands = [[*base, behaviour] for behaviour in behaviours if behaviour != "service"]
-        services = [[*base, "service"]] if "service" in behaviours else []
-        values = {"commands": commands, "services": services, "descriptors": [], "log_warnings": True}
+        commands = [[*base, behaviour] for behaviour in behaviours]
+        values = {"commands": commands, "descriptors": [], "log_warnings": True}
         argument = json.dumps(values | options)
         # Without site-packages, as `runner` starts it.
         command = [sys.executable, "-I", "-S", str(supervisor.__file__), argument]
@@ -108,21 +107,9 @@ def test_a_signal_stops_all_children_and_then_the_supervisor(start: Start, log: 
     assert sorted(events(log, "stopped", 2)) == sorted(pids)
 
 
-def test_a_service_stops_after_the_server_processes(start: Start, log: Path) -> None:
-    process = start("serves", "service", "serves")
-    events(log, "serving", 3)
-    process.send_signal(signal.SIGHUP)
-    events(log, "stopped", 2)
-    assert stop(process) == ""
-    assert len(events(log, "stopped", 4)) == 4
-    lines = log.read_text(encoding="utf-8").splitlines()
-    (services,) = {line.split()[1] for line in lines if line.startswith("orphaned")}
-    assert lines[-1] == f"orphaned {services}"
-
-
 def test_children_that_drain_serve_on_until_the_second_signal(start: Start, log: Path) -> None:
-    process = start("serves", "serves", "service", drain_seconds=600)
-    events(log, "serving", 3)
+    process = start("serves", "serves", drain_seconds=600)
+    events(log, "serving", 2)
     process.send_signal(signal.SIGTERM)
     assert len(set(events(log, "drained", 2))) == 2
     assert "stopped" not in log.read_text(encoding="utf-8")

@@ -99,7 +99,7 @@ def supervise(
     command: list[str], manager: ServiceManager, watchdog_usec: int = 0
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a supervisor of one small program as its server process."""
-    options = {"commands": [command], "services": [], "descriptors": [], "log_warnings": True}
+    options = {"commands": [command], "descriptors": [], "log_warnings": True}
     arguments = [sys.executable, "-I", "-S", str(supervisor.__file__), json.dumps(options)]
     variables = os.environ | {"NOTIFY_SOCKET": manager.address}
     if watchdog_usec:

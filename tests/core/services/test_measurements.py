@@ -78,8 +78,8 @@ def test_an_upload_is_measured_with_its_sizes_and_its_task(host: ImageHost, reco
     assert recorder.of(UploadEnded) == [UploadEnded("ok", len(data), image.size)]
     assert recorder.of(WorkerStarted) == [WorkerStarted()]
     (acquired,), (task,) = recorder.of(WorkerAcquired), recorder.of(TaskEnded)
-    assert (acquired.job_class, acquired.admitted) == ("upload", True)
-    assert (task.task, task.job_class, task.format, task.outcome) == ("ingest", "upload", "png", "ok")
+    assert (acquired.lane, acquired.admitted) == ("light", True)
+    assert (task.task, task.lane, task.format, task.outcome) == ("ingest", "light", "png", "ok")
     assert 0 < task.seconds < 60
     assert [each.committed for each in recorder.of(TransactionEnded)] == [True]
 
@@ -114,7 +114,7 @@ def test_each_request_for_a_variant_is_measured_with_the_tier_that_had_it(
         host.render(image.id, "w=20")
     assert [each.tier for each in recorder.of(VariantFound)] == ["render", "memory", "disk"]
     (render,) = (each for each in recorder.of(TaskEnded) if each.task == "render")
-    assert (render.job_class, render.format, render.outcome) == ("light", image.format.value, "ok")
+    assert (render.lane, render.format, render.outcome) == ("light", image.format.value, "ok")
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_a_rejected_render_is_measured_without_a_task(host: ImageHost, recorder:
     waiting.close()
     running.close()
     (acquired,) = recorder.of(WorkerAcquired)
-    assert (acquired.job_class, acquired.admitted) == ("heavy", False)
+    assert (acquired.lane, acquired.admitted) == ("heavy", False)
     assert recorder.of(TaskEnded) == []
 
 

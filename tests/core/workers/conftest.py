@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from imagehost_core.workers import ImageExecutor
-from imagehost_core.workers.task_call import TaskCall
+from imagehost_core.workers.executor import TaskCall
 
 RunTask = Callable[..., str]
 HERE = Path(__file__).parent

@@ -26,7 +26,6 @@ from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.transform import Size
 from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import Head
-from imagehost_core.workers.machine_speed import BENCHMARK, REFERENCE_SECONDS
 from imagehost_core.workers.tasks import Task
 
 ALLOCATED: list[bytearray] = []
@@ -237,13 +236,7 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderRe
     return RenderResult(job.plan.output, 1), [source_format.value.encode() + b":" + data]
 
 
-def benchmark(_data: bytes) -> tuple[float, list[bytes]]:
-    """Claim a machine that is 8 times as slow as that of the estimates."""
-    return 8 * REFERENCE_SECONDS, []
-
-
 TASKS = {
-    BENCHMARK: Task((), benchmark),
     "act": Task((str,), act),
     "ingest": Task((IngestJob,), ingest),
     "render": Task((RenderJob, Format), render),

@@ -20,7 +20,7 @@ import io, os, sys, threading
 from contextlib import suppress
 from imagehost_core.workers.failures import WorkerFailure
 from imagehost_core.workers import ImageExecutor
-from imagehost_core.workers.task_call import TaskCall
+from imagehost_core.workers.executor import TaskCall
 
 def run_task(action, deadline=600):
     call = TaskCall("act", (action,), str, lambda _result: 1)

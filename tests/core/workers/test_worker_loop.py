@@ -16,8 +16,8 @@ from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.workers import frames, main, messages
 from imagehost_core.workers.frames import FrameError, Head
-from imagehost_core.workers.resource_usage import ResourceMeter
-from imagehost_core.workers.spawned import BOOTSTRAP
+from imagehost_core.workers.main import ResourceMeter
+from imagehost_core.workers.process import BOOTSTRAP
 from imagehost_core.workers.tasks import Task, load_tasks
 
 
@@ -133,14 +133,14 @@ def test_an_invalid_request_ends_the_loop() -> None:
 
 
 def test_the_default_task_table_loads_and_warms_up() -> None:
-    assert set(load_tasks("imagehost_core.workers.tasks")) == {"benchmark", "ingest", "render"}
+    assert set(load_tasks("imagehost_core.workers.tasks")) == {"ingest", "render"}
 
 
 def worker_command(parent: int, tasks: str = "hostile_tasks") -> list[str]:
     """Return the command of a worker process with a sandbox that allows measuring its coverage."""
     limits = SandboxLimits(file_bytes=0, open_files=256, landlock=False, seccomp=False)
     args = messages.encode(
-        messages.WorkerArgs(sys.path, list(imagehost_core.__path__), tasks, parent, limits)
+        messages.WorkerArgs(sys.path, list(imagehost_core.__path__), tasks, parent, 10, limits)
     ).decode()
     return [sys.executable, "-I", "-c", BOOTSTRAP, args]
 

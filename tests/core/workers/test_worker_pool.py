@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError
-from imagehost_core.workers import ImageExecutor, PoolLoad, failures
-from imagehost_core.workers.process import ExitInfo
-from imagehost_core.workers.spawned import SpawnedWorker
-from imagehost_core.workers.task_call import TaskCall
+from imagehost_core.observer import PoolLoad
+from imagehost_core.workers import ImageExecutor, failures
+from imagehost_core.workers.executor import TaskCall
+from imagehost_core.workers.process import ExitInfo, Worker
 
 RunTask = Callable[..., str]
 MakeExecutor = Callable[..., ImageExecutor]
@@ -165,7 +165,7 @@ def test_waiting_counts_against_the_deadline(
     busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
     assert eventually(lambda: executor.load.busy == 1)
     with pytest.raises(UnavailableError, match="all were busy"):
-        run_task(executor, "pid", deadline=0.2)
+        run_task(executor, "pid", deadline=0.6)
     assert executor.load.waiting == 0
     executor.close()
     busy.join()
@@ -295,15 +295,15 @@ def test_closing_ends_every_process_and_closes_every_descriptor(
 def test_closing_waits_until_callers_have_released_their_worker_processes(
     executor: ImageExecutor, run_task: RunTask, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    end = SpawnedWorker.end
+    end = Worker.end
 
-    def slow_end(worker: SpawnedWorker, grace: float = 0) -> ExitInfo:
+    def slow_end(worker: Worker, grace: float = 0) -> ExitInfo:
         time.sleep(0.3)
         return end(worker, grace)
 
     busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
     assert eventually(lambda: executor.load.busy == 1)
-    monkeypatch.setattr(SpawnedWorker, "end", slow_end)
+    monkeypatch.setattr(Worker, "end", slow_end)
     executor.close()
     assert executor.load == PoolLoad(0, 0, 0)
     busy.join()

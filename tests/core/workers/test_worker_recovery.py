@@ -13,8 +13,8 @@ from imagehost_core.errors import ImageHostError, InternalError
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.transform import Size
 from imagehost_core.workers import ImageExecutor, failures
-from imagehost_core.workers.spawned import SpawnedWorker
-from imagehost_core.workers.task_call import TaskCall
+from imagehost_core.workers.executor import TaskCall
+from imagehost_core.workers.process import Worker
 
 RunTask = Callable[..., str]
 MakeExecutor = Callable[..., ImageExecutor]
@@ -191,9 +191,9 @@ def test_an_idle_worker_process_that_is_killed_fails_no_call_and_is_logged(
 def test_a_kill_after_the_result_does_not_fail_another_call(
     executor: ImageExecutor, run_task: RunTask, has_exited: HasExited, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fired, gate, kill = threading.Event(), threading.Event(), SpawnedWorker.kill
+    fired, gate, kill = threading.Event(), threading.Event(), Worker.kill
 
-    def delayed_kill(worker: SpawnedWorker) -> None:
+    def delayed_kill(worker: Worker) -> None:
         fired.set()
         gate.wait(60)
         kill(worker)
@@ -206,7 +206,7 @@ def test_a_kill_after_the_result_does_not_fail_another_call(
             return b"x"
 
     pid = int(run_task(executor, "pid"))
-    monkeypatch.setattr(SpawnedWorker, "kill", delayed_kill)
+    monkeypatch.setattr(Worker, "kill", delayed_kill)
     assert executor.run(NOTHING, Source(), 1, deadline=0.5, receive=b"".join) == ("", [b"x"])
     # The timer has fired, but the kill is still to come: no other call may get this process.
     assert has_exited(pid)

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
         WebhookDelivery,
         WebhookWithSecret,
     )
-    from imagehost_core.observer import Measurement, Observer
+    from imagehost_core.observer import Measurement, Observer, PoolLoad
     from imagehost_core.pagination import CursorPosition, PageRequest, parse_page_request
     from imagehost_core.resources import (
         AlbumRecord,
@@ -178,8 +178,6 @@ if TYPE_CHECKING:
     from imagehost_core.transform import AUTO, Auto, Fit, Plan, Point, Size, Transform, parse_transform, plan
     from imagehost_core.uploads import UploadKeywords, UploadOptions, parse_upload_options
     from imagehost_core.webhooks import Attempt, HostResolver, SenderLoad
-    from imagehost_core.workers import PoolLoad
-    from imagehost_core.workers.broker import run_broker
 
 __all__ = [
     "AUTO",
@@ -375,7 +373,6 @@ __all__ = [
     "parse_upload_options",
     "plan",
     "restore",
-    "run_broker",
     "scan",
     "serialize_event",
     "sniff",

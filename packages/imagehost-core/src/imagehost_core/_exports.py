@@ -33,7 +33,7 @@ EXPORTS: dict[str, str] = {
         LimitOverrides Page Principal Role Scope Session SessionWithToken Webhook WebhookDelivery
         WebhookWithSecret
     """,
-    "observer": "Measurement Observer",
+    "observer": "Measurement Observer PoolLoad",
     "pagination": "CursorPosition PageRequest parse_page_request",
     "resources": "AlbumRecord ImageRecord Links PublicAlbumRecord PublicImageRecord UrlBuilder",
     "services": """
@@ -71,8 +71,6 @@ EXPORTS: dict[str, str] = {
     "transform": "AUTO Auto Fit Plan Point Size Transform parse_transform plan",
     "uploads": "UploadKeywords UploadOptions parse_upload_options",
     "webhooks": "Attempt HostResolver SenderLoad",
-    "workers": "PoolLoad",
-    "workers.broker": "run_broker",
 }
 """The exported names of each module, separated by whitespace."""
 MODULE_OF = {name: module for module, names in EXPORTS.items() for name in names.split()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -84,7 +83,7 @@ class ImageHost:
         clock: Clock = utc_now,
         random: Random = os.urandom,
         resolve: HostResolver = resolve_host,
-        broker: socket.socket | None = None,
+        server_processes: int = 1,
         recover: bool = True,
         observe: Observer = ignore,
     ) -> ImageHost:
@@ -97,8 +96,8 @@ class ImageHost:
                 PostgreSQL database, which several hosts have in common.
             random: The source of unpredictable bytes.
             resolve: The DNS lookup of webhook hosts: a function of host and port that returns IP addresses.
-            broker: The socket to the process that runs `run_broker`, if several processes share the image
-                worker processes; closed with the host. Without it the host starts its own.
+            server_processes: The number of processes of this machine that serve the directory: each has its
+                share of the image worker processes and of their memory.
             recover: Whether to finish now what a crash has interrupted; a check that is to find it does not.
             observe: Receives measurements, in the threads of the work (`imagehost_core.observer`).
 
@@ -109,7 +108,7 @@ class ImageHost:
         """
         used = settings or Settings()
         with translate_disk_errors():
-            return cls(path, used, clock, random, resolve, broker, recover=recover, observe=observe)
+            return cls(path, used, clock, random, resolve, server_processes, recover=recover, observe=observe)
 
     def __init__(
         self,
@@ -118,12 +117,12 @@ class ImageHost:
         clock: Clock,
         random: Random,
         resolve: HostResolver,
-        broker: socket.socket | None = None,
+        server_processes: int = 1,
         *,
         recover: bool = True,
         observe: Observer = ignore,
     ) -> None:
-        self._context = context = open_context(path, settings, clock, random, broker, observe)
+        self._context = context = open_context(path, settings, clock, random, server_processes, observe)
         services = assemble_services(context, settings, random, resolve)
         self.path: Path = context.layout.root
         self.settings = settings

@@ -48,14 +48,29 @@ class WorkerAcquired(Measurement):
     """A task has left the queue of the image worker processes.
 
     Attributes:
-        job_class: `light`, `heavy`, `upload` or `heavy_upload`.
+        lane: `light` or `heavy`.
         waited_seconds: How long it waited.
         admitted: Whether it has a worker process; `False` if it was rejected, at once or at its deadline.
     """
 
-    job_class: str
+    lane: str
     waited_seconds: float
     admitted: bool
+
+
+@frozen
+class PoolLoad(Measurement):
+    """The load of the pool of image worker processes has changed.
+
+    Attributes:
+        busy: The number of worker processes that run a task.
+        idle: The number of worker processes without a task.
+        waiting: The number of requests in the queue.
+    """
+
+    busy: int
+    idle: int
+    waiting: int
 
 
 @frozen
@@ -64,7 +79,7 @@ class TaskEnded(Measurement):
 
     Attributes:
         task: `render` or `ingest`.
-        job_class: `light`, `heavy`, `upload` or `heavy_upload`.
+        lane: `light` or `heavy`.
         format: The format of a variant, or of an uploaded file.
         seconds: How long it ran, without the wait for a worker process.
         outcome: `ok`, `error` (the task has raised one), `timeout`, `crashed`, `killed`, `out_of_memory` or
@@ -72,7 +87,7 @@ class TaskEnded(Measurement):
     """
 
     task: str
-    job_class: str
+    lane: str
     format: str
     seconds: float
     outcome: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -58,8 +57,7 @@ from imagehost_core.storage.image_store import open_image_store
 from imagehost_core.storage.layout import SECRET_BYTES
 from imagehost_core.storage.leased_generations import CacheLease, LeasedGenerationTable
 from imagehost_core.storage.variant_cache import VariantCache
-from imagehost_core.workers import ImageExecutor
-from imagehost_core.workers.borrowed import BorrowedPool
+from imagehost_core.workers import ImageExecutor, MemorySettings
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +108,7 @@ def open_context(
     settings: Settings,
     clock: Clock,
     random: Random,
-    broker: socket.socket | None = None,
+    server_processes: int = 1,
     observe: Observer = ignore,
 ) -> HostContext:
     """Open a data directory; create it if it does not exist.
@@ -120,7 +118,7 @@ def open_context(
         settings: All settings of the host.
         clock: The source of the current time; that of the database server replaces the system's.
         random: The source of unpredictable bytes.
-        broker: The socket to the broker of image worker processes; without it the host starts its own.
+        server_processes: The number of processes of this machine that share image work.
         observe: Receives measurements.
 
     Raises:
@@ -129,7 +127,7 @@ def open_context(
         SettingsError: The object store of the settings cannot be used.
     """
     with ExitStack() as stack:
-        context = _open(path, settings, clock, random, broker, observe, stack)
+        context = _open(path, settings, clock, random, server_processes, observe, stack)
         # From here on the caller closes it.
         return attrs.evolve(context, stack=stack.pop_all())
 
@@ -139,7 +137,7 @@ def _open(
     settings: Settings,
     clock: Clock,
     random: Random,
-    broker: socket.socket | None,
+    server_processes: int,
     observe: Observer,
     stack: ExitStack,
 ) -> HostContext:
@@ -183,10 +181,10 @@ def _open(
     )
     executor = stack.enter_context(
         ImageExecutor(
-            settings.rendering.processes,
+            max(1, settings.rendering.processes // server_processes),
             limits=sandbox,
             queue=settings.rendering.queue,
-            pool=None if broker is None else BorrowedPool(broker),
+            memory=MemorySettings(settings.rendering.memory_budget_bytes, server_processes, locks.path),
             observe=observe,
         )
     )

@@ -11,11 +11,12 @@ from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, CounterMismatch, Database, recount
 from imagehost_core.db.statistics import DatabaseStatistics, read_statistics
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
+from imagehost_core.observer import PoolLoad
 from imagehost_core.services.cleanup import GarbageCollector
 from imagehost_core.services.garbage import GarbageReport, GarbageService
 from imagehost_core.storage import BlobStore, StagingArea
 from imagehost_core.storage.durable import translate_disk_errors
-from imagehost_core.workers import ImageExecutor, PoolLoad
+from imagehost_core.workers import ImageExecutor
 
 WORKER_SECONDS = 3.0
 """How long an image worker process has to become ready in a check; starting one takes 0.3 s when idle."""
@@ -29,7 +30,7 @@ class HostStatistics:
         database: Totals of the database.
         disk_bytes: The size of the file system that holds the data directory.
         disk_free_bytes: Its free bytes.
-        workers: The load of the image worker processes; of all processes that share them.
+        workers: The load of the image worker processes of this process.
         worker_pids: The process IDs of those.
     """
 

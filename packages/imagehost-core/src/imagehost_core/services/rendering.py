@@ -31,13 +31,7 @@ from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.storage.checksums import recorded_checksum
 from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import Size, Transform, plan
-from imagehost_core.workers import (
-    ImageExecutor,
-    JobClass,
-    WorkerRequest,
-    classify,
-    render_request,
-)
+from imagehost_core.workers import Cost, ImageExecutor, Lane, WorkerRequest, render_cost
 from imagehost_core.workers.process import Worker
 
 log = logging.getLogger(__name__)
@@ -113,16 +107,19 @@ class RenderingService:
             for name in dict.fromkeys((source.name, MASTER))
         ]
         intermediate = source.intermediate
-        new_request = partial(render_request, until=until, flow=client or account_key(image.account_id))
-        variant = f"{image.id}/{key}"
+        flow = client or account_key(image.account_id)
+
+        def new_request(cost: Cost, key: str) -> WorkerRequest:
+            return WorkerRequest(until, cost.lane, f"{image.id}/{key}", flow, cost.memory_bytes)
+
         if intermediate is None:
-            request = new_request(job, source.size, image.frames, key=variant)
+            request = new_request(render_cost(job, image.format, source.size, image.frames), key)
             return (yield from self._render(request, image, key, job, image.format, files, share=True))
         # One after the other: a task that waits for another while it holds a worker process could deadlock.
         first_key = cache_key(intermediate)
-        first = new_request(intermediate, source.size, image.frames, key=f"{image.id}/{first_key}")
+        first = new_request(render_cost(intermediate, image.format, source.size, image.frames), first_key)
         data = yield from self._render(first, image, first_key, intermediate, image.format, files)
-        second = new_request(job, intermediate.plan.output, 1, key=variant)
+        second = new_request(render_cost(job, intermediate.format, intermediate.plan.output), key)
         open_data = partial(BytesIO, data)
         return (
             yield from self._render(second, image, key, job, intermediate.format, [open_data], share=True)
@@ -201,7 +198,7 @@ class RenderingService:
                 file,
                 length,
                 deadline=seconds,
-                job_class=request.job_class,
+                cost=Cost(request.lane, request.memory_bytes),
                 worker=worker,
             )
         return data
@@ -215,7 +212,7 @@ def choose_source(image: Image, job: RenderJob) -> RenderSource:
     derivative = pick_source(starmap(Size, image.derivatives), job, size)
     if derivative is not None:
         return RenderSource(derivative_name(max(derivative.width, derivative.height)), derivative)
-    if classify(job, size) is JobClass.HEAVY:
+    if render_cost(job, image.format, size).lane is Lane.HEAVY:
         for intermediate in derivative_sizes(size):
             steps = plan(size, Transform(intermediate.width))
             saves_half = 2 * steps.output.pixels <= size.pixels

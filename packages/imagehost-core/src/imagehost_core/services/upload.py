@@ -46,7 +46,7 @@ from imagehost_core.uploads import (
     parse_upload_options,
     with_extension,
 )
-from imagehost_core.workers import ImageExecutor, estimate_ingest_seconds
+from imagehost_core.workers import ImageExecutor, ingest_cost
 
 log = logging.getLogger(__name__)
 
@@ -259,7 +259,13 @@ class UploadService:
                 header.end_offset,
                 deadline=self._ingest_timeout_seconds,
                 into=directory,
-                seconds=estimate_ingest_seconds(Size(header.width, header.height), header.frames),
+                cost=ingest_cost(
+                    header.format,
+                    Size(*header.canvas_extent),
+                    frames=header.frames,
+                    has_alpha=header.has_alpha,
+                    length=header.end_offset,
+                ),
                 flow=account_key(account.id),
             )
         if result.unchanged:

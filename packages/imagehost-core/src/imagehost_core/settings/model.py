@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from attrs import Attribute, asdict, evolve, field, frozen
 from attrs.validators import ge, le
 
-from imagehost_core._util.cores import available_cores
+from imagehost_core._util.machine import available_cores, available_memory
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
 from imagehost_core.models import LimitOverrides
 from imagehost_core.settings.database import SQLITE, PostgresSettings, require_database
@@ -221,12 +221,13 @@ class RenderingSettings:
 
     Attributes:
         processes: The number of processes; by default that of the CPU cores that this process may use.
-        queue: The number of tasks that may wait for a process; a quarter of these places is reserved for
-            small renders and a quarter for uploads.
+        queue: The number of small and of large tasks that may wait for a process, each.
         ingest_timeout_seconds: The longest processing time of an upload.
         render_timeout_seconds: The longest rendering time of a variant.
         cpu_seconds: The CPU time of one upload or rendering; 0 means unlimited.
         memory_limit_bytes: The address space limit of each process; 0 means unlimited.
+        memory_budget_bytes: The memory of all processes together; by default half of that of the machine, or
+            of the limit of the cgroup; 0 means unlimited.
     """
 
     processes: int = field(factory=available_cores, validator=ge(1))
@@ -235,6 +236,7 @@ class RenderingSettings:
     render_timeout_seconds: float = field(default=20.0, validator=ge(0.1))
     cpu_seconds: float = field(default=10.0, validator=ge(0))
     memory_limit_bytes: int = field(default=4 * GIB, validator=ge(0))
+    memory_budget_bytes: int = field(factory=lambda: available_memory() // 2, validator=ge(0))
 
 
 @frozen(kw_only=True)

@@ -1,17 +1,17 @@
-"""A pool of sandboxed worker processes for image work: tasks, deadlines, admission and queueing."""
+"""A pool of sandboxed worker processes for image work: tasks, deadlines, a queue of two lanes, memory."""
 
-from imagehost_core.workers.admission import JobClass, WorkerRequest
-from imagehost_core.workers.estimates import avif_speed, classify, estimate_ingest_seconds, render_request
+from imagehost_core.workers.costs import Cost, avif_speed, ingest_cost, render_cost
 from imagehost_core.workers.executor import ImageExecutor
-from imagehost_core.workers.lending import PoolLoad
+from imagehost_core.workers.lanes import Lane, WorkerRequest
+from imagehost_core.workers.memory import MemorySettings
 
 __all__ = [
+    "Cost",
     "ImageExecutor",
-    "JobClass",
-    "PoolLoad",
+    "Lane",
+    "MemorySettings",
     "WorkerRequest",
     "avif_speed",
-    "classify",
-    "estimate_ingest_seconds",
-    "render_request",
+    "ingest_cost",
+    "render_cost",
 ]

@@ -6,30 +6,31 @@ is thread-safe, and works in processes forked from the one that created it.
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar, cast, overload
+from typing import Generic, Self, TypeVar, cast, overload
 
-from imagehost_core.errors import InternalError
+from attrs import frozen
+
+from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
-from imagehost_core.observer import Observer, ignore
+from imagehost_core.observer import Observer, PoolLoad, TaskEnded, WorkerAcquired, ignore
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
 from imagehost_core.sandbox.cpu_time import CPU_TIME_SIGNAL
 from imagehost_core.steps import QueueSteps
 from imagehost_core.workers import failures, messages
-from imagehost_core.workers.admission import JobClass, WorkerRequest
-from imagehost_core.workers.blob_files import BlobFiles
-from imagehost_core.workers.estimates import classify_upload
+from imagehost_core.workers.costs import Cost
 from imagehost_core.workers.frames import FrameError, Readable
-from imagehost_core.workers.lending import PoolLoad, WorkerPool
-from imagehost_core.workers.measuring import observing_task, observing_wait
+from imagehost_core.workers.lanes import Lane, WorkerRequest
+from imagehost_core.workers.memory import MemorySettings
 from imagehost_core.workers.pool import ProcessPool
 from imagehost_core.workers.process import (
     ExitInfo,
@@ -40,7 +41,7 @@ from imagehost_core.workers.process import (
     WorkerSpec,
     worker_errors,
 )
-from imagehost_core.workers.task_call import TaskCall
+from imagehost_core.workers.watchdog import Watchdog
 
 TASKS = "imagehost_core.workers.tasks"
 """The module of the default task table, which has the tasks of `ingest` and `render`."""
@@ -54,29 +55,63 @@ EXIT_GRACE_SECONDS = 1.0
 MIN_WORK_SHARE = 0.5
 """The share of the deadline that a task must have had with a worker process to count as too slow. The result
 of an upload must not depend on the load of the server."""
+MAX_EXTENSION_SECONDS = 60.0
+"""The longest time that a deadline is put off for a task that waits for a core."""
 
 Result = TypeVar("Result")
 Blob = TypeVar("Blob")
 
+HEAVY = Cost(Lane.HEAVY, 0)
+
+
+@frozen
+class TaskCall(Generic[Result]):
+    """A call of a task.
+
+    Attributes:
+        task: Name in the task table.
+        arguments: The arguments before the source: attrs objects, enums or plain values.
+        result_type: Type of the result.
+        blob_count: Returns the number of blobs that belong to a result.
+        format: The format of the variant or of the upload, for measurements.
+    """
+
+    task: str
+    arguments: tuple[object, ...]
+    result_type: type[Result]
+    blob_count: Callable[[Result], int]
+    format: str = ""
+
+    def parse_result(self, message: messages.TaskResult, lengths: tuple[int, ...]) -> Result:
+        """Return the result in a message.
+
+        Raises:
+            WorkerLost: The message holds no result of this call.
+        """
+        with worker_errors():
+            result = messages.from_json(message.value, self.result_type)
+        if len(lengths) != self.blob_count(result):
+            raise WorkerLost(f"expected {self.blob_count(result)} blobs but received {len(lengths)}")
+        return result
+
 
 class ImageExecutor:
-    """An executor of image tasks on up to `size` worker processes, and two more for reserved job classes.
+    """An executor of image tasks on up to `size` worker processes, and one more for light tasks.
 
-    `imagehost_core.workers.admission` decides which task runs next and which can wait.
+    `imagehost_core.workers.lanes` decides which task runs next and which can wait.
 
     The worker processes start with the first call or with `start`. Close the executor after use, or use it
     in a `with` statement; otherwise it is closed when it is garbage collected or the interpreter exits.
 
     Args:
-        size: The most worker processes for shared slots: how many images are processed at a time.
+        size: The most worker processes for heavy tasks.
         limits: Limits of each worker process.
-        queue: The most calls that can wait for a worker process; further calls are rejected at once.
+        queue: The most tasks that can wait in each lane; further calls are rejected at once.
         max_tasks_per_worker: The number of tasks after which a worker process is replaced.
         max_worker_bytes: Peak memory, in bytes, above which a worker process is replaced.
         tasks: Module of the task table; see `imagehost_core.workers.tasks`.
-        pool: A pool that is shared with other processes, and has its own size and limits; closed with the
-            executor. By default the executor has a pool of its own.
-        observe: Receives the measurements of tasks, and of the worker processes of its own pool.
+        memory: The memory that tasks may use.
+        observe: Receives the measurements of tasks and of worker processes.
     """
 
     def __init__(
@@ -88,7 +123,7 @@ class ImageExecutor:
         max_tasks_per_worker: int = MAX_TASKS_PER_WORKER,
         max_worker_bytes: int = MAX_WORKER_BYTES,
         tasks: str = TASKS,
-        pool: WorkerPool | None = None,
+        memory: MemorySettings = MemorySettings(),  # noqa: B008 - it is frozen
         observe: Observer = ignore,
     ) -> None:
         if size < 1 or queue < 0 or max_tasks_per_worker < 1:
@@ -96,13 +131,15 @@ class ImageExecutor:
                 f"expected at least 1 for size and max_tasks_per_worker, and 0 for queue, "
                 f"but received {size}, {max_tasks_per_worker} and {queue}"
             )
-        self._pool: WorkerPool = pool or ProcessPool(
+        self._pool = ProcessPool(
             WorkerSpec(tasks, limits, observe),
             size=size,
             queue=queue,
             max_tasks_per_worker=max_tasks_per_worker,
             max_worker_bytes=max_worker_bytes,
+            memory=memory,
         )
+        self._max_task_bytes = memory.max_task_bytes if memory.total_bytes else None
         self._cpu_seconds = limits.task_cpu_seconds
         self._observe = observe
         self._close = weakref.finalize(self, self._pool.close)
@@ -146,7 +183,7 @@ class ImageExecutor:
         until = time.monotonic() + deadline
         with (
             failures.mapped_to(failures.RENDER_ERRORS),
-            self._pool.acquire(WorkerRequest(until, JobClass.LIGHT)) as worker,
+            self._pool.acquire(WorkerRequest(until, Lane.LIGHT)) as worker,
             self._using(worker, until, deadline),
         ):
             return worker.ready()
@@ -160,7 +197,7 @@ class ImageExecutor:
         *,
         deadline: float,
         into: Path,
-        seconds: float = 0.0,
+        cost: Cost = HEAVY,
         flow: str = "",
     ) -> tuple[IngestResult, list[Path]]: ...
     @overload
@@ -172,7 +209,7 @@ class ImageExecutor:
         *,
         deadline: float,
         into: None = None,
-        seconds: float = 0.0,
+        cost: Cost = HEAVY,
         flow: str = "",
     ) -> tuple[IngestResult, list[bytes]]: ...
     def ingest(
@@ -183,7 +220,7 @@ class ImageExecutor:
         *,
         deadline: float,
         into: Path | None = None,
-        seconds: float = 0.0,
+        cost: Cost = HEAVY,
         flow: str = "",
     ) -> tuple[IngestResult, list[Path]] | tuple[IngestResult, list[bytes]]:
         """Create the blobs to store for an upload: the master, then the derivatives.
@@ -195,7 +232,7 @@ class ImageExecutor:
             deadline: Seconds, waiting included, after which the worker process is killed.
             into: A directory to write each blob to as a file; without it, blobs are returned as bytes.
                 After an error, no files remain.
-            seconds: The estimated duration (`imagehost_core.workers.estimate_ingest_seconds`).
+            cost: What the upload costs (`imagehost_core.workers.ingest_cost`).
             flow: Who uploads: the uploads of a flow wait behind each other (`WorkerRequest.flow`).
 
         Raises:
@@ -207,8 +244,9 @@ class ImageExecutor:
         call = TaskCall(
             "ingest", (job,), IngestResult, lambda result: 1 + len(result.derivatives), job.format.value
         )
-        job_class = classify_upload(seconds)
-        request = WorkerRequest(time.monotonic() + deadline, job_class, seconds=seconds, flow=flow)
+        request = WorkerRequest(
+            time.monotonic() + deadline, cost.lane, flow=flow, memory_bytes=cost.memory_bytes
+        )
         run = partial(self.run, call, source, length, deadline=deadline, request=request)
         with failures.mapped_to(failures.UPLOAD_ERRORS):
             if into is None:
@@ -224,7 +262,7 @@ class ImageExecutor:
         length: int,
         *,
         deadline: float,
-        job_class: JobClass = JobClass.HEAVY,
+        cost: Cost = HEAVY,
         worker: Worker | None = None,
     ) -> tuple[RenderResult, bytes]:
         """Render a variant of a master or of one of its derivatives.
@@ -235,7 +273,7 @@ class ImageExecutor:
             source: The stored image; it is read in chunks from its current position.
             length: Length of the source in bytes.
             deadline: Seconds, waiting included, after which the worker process is killed.
-            job_class: The class of the task (`imagehost_core.workers.classify`).
+            cost: What the render costs (`imagehost_core.workers.render_cost`).
             worker: The worker process from `wait`; without it, the call waits for one.
 
         Raises:
@@ -251,7 +289,7 @@ class ImageExecutor:
                 length,
                 deadline=deadline,
                 receive=b"".join,
-                request=WorkerRequest(time.monotonic() + deadline, job_class),
+                request=WorkerRequest(time.monotonic() + deadline, cost.lane, memory_bytes=cost.memory_bytes),
                 worker=worker,
             )
         return result, variant
@@ -267,6 +305,8 @@ class ImageExecutor:
             UnavailableError: None was free in time, the queue is full, or none can be started.
             ImageHostError: The error of another request with the same key, whose task has failed meanwhile.
         """
+        with failures.mapped_to(failures.RENDER_ERRORS):
+            self._require_memory(request)
         started, future = time.monotonic(), self._pool.submit(request)
         try:
             yield cast("Future[object]", future)
@@ -274,7 +314,7 @@ class ImageExecutor:
             self._pool.abandon(request, future)
             raise
         try:
-            with observing_wait(self._observe, request, started):
+            with self._observing_wait(request, started):
                 return future.result()
         except failures.SharedFailure as failure:
             error = messages.to_exception(failure.error)
@@ -330,9 +370,10 @@ class ImageExecutor:
             OSError: The source cannot be read, or `receive` cannot write.
         """
         request = request or WorkerRequest(time.monotonic() + deadline)
+        self._require_memory(request)
         with (
             nullcontext(worker) if worker else self._acquired(request) as worker,
-            observing_task(self._observe, call.task, request.job_class, call.format),
+            self._observing_task(call.task, request.lane, call.format),
             self._using(worker, request.until, deadline),
         ):
             try:
@@ -349,34 +390,68 @@ class ImageExecutor:
                 error = messages.to_exception(message.error)
         raise error
 
+    def _require_memory(self, request: WorkerRequest) -> None:
+        """Raise WorkerOutOfMemory if a task needs more memory than one may use alone."""
+        if self._max_task_bytes is not None and request.memory_bytes > self._max_task_bytes:
+            raise failures.WorkerOutOfMemory(
+                f"the task may need {request.memory_bytes} bytes of memory, more than {self._max_task_bytes}",
+                request.until - time.monotonic(),
+            )
+
     @contextmanager
     def _acquired(self, request: WorkerRequest) -> Iterator[Worker]:
         """Acquire a worker process for the block."""
         with ExitStack() as stack:
-            with observing_wait(self._observe, request):
+            with self._observing_wait(request, time.monotonic()):
                 worker = stack.enter_context(self._pool.acquire(request))
             yield worker
 
     @contextmanager
+    def _observing_wait(self, request: WorkerRequest, started: float) -> Iterator[None]:
+        """Measure a wait for a worker process that ends with the block."""
+        admitted = True
+        try:
+            yield
+        except UnavailableError:
+            admitted = False
+            raise
+        finally:
+            self._observe(WorkerAcquired(request.lane.value, time.monotonic() - started, admitted))
+
+    @contextmanager
+    def _observing_task(self, task: str, lane: Lane, fmt: str) -> Iterator[None]:
+        """Measure a block that runs a task."""
+        started, outcome = time.monotonic(), "error"
+        try:
+            yield
+            outcome = "ok"
+        except failures.WorkerFailure as failure:
+            outcome = failure.outcome
+            raise
+        finally:
+            self._observe(TaskEnded(task, lane.value, fmt, time.monotonic() - started, outcome))
+
+    @contextmanager
     def _using(self, worker: Worker, until: float, deadline: float) -> Iterator[None]:
         """Use a ready worker process, and kill it when the deadline passes within the block."""
-        timer = self._pool.watchdog.call_at(until, worker.kill)
+        timer = _Deadline(self._pool.watchdog, worker, until)
         had_enough_time = False
         try:
             worker.ready()
-            had_enough_time = until - time.monotonic() >= MIN_WORK_SHARE * deadline
+            had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * deadline
             yield
         except WorkerLost as error:
             worker.retired = True
-            timed_out = not self._pool.watchdog.cancel(timer)
+            timed_out = not timer.cancel()
             exit_info = worker.end(EXIT_GRACE_SECONDS)
-            too_late = failures.DeadlineExceeded if had_enough_time else failures.QueuedTooLong
+            is_too_slow = had_enough_time and not timer.was_starved
+            too_late = failures.DeadlineExceeded if is_too_slow else failures.QueuedTooLong
             kind = too_late if timed_out else self._classify_loss(error, exit_info)
             seconds = self._cpu_seconds if kind is failures.CpuTimeExceeded else deadline
             raise kind(exit_info.message, seconds) from error
         finally:
             # The deadline may have passed after the result: the process is then killed, or about to be.
-            worker.retired |= not self._pool.watchdog.cancel(timer)
+            worker.retired |= not timer.cancel()
 
     def _classify_loss(self, error: WorkerLost, exit_info: ExitInfo) -> type[failures.WorkerFailure]:
         """Return the failure of a worker process that was lost before the deadline."""
@@ -385,3 +460,89 @@ class ImageExecutor:
         if exit_info.signal == CPU_TIME_SIGNAL:
             return failures.CpuTimeExceeded
         return failures.WorkerStartFailed if isinstance(error, WorkerNotReady) else failures.WorkerCrashed
+
+
+class _Deadline:
+    """A timer that kills a worker process at a deadline.
+
+    The time in which other work had all cores is added to the deadline: a task must not fail because it has a
+    low priority. Its own CPU time has a limit of its own.
+
+    Args:
+        watchdog: Runs the timer.
+        worker: The worker process.
+        until: The deadline, on the clock of `time.monotonic()`, in seconds.
+
+    Attributes:
+        was_starved: Whether the process was killed after the most time was added.
+    """
+
+    def __init__(self, watchdog: Watchdog, worker: Worker, until: float) -> None:
+        self._watchdog, self._worker, self._until = watchdog, worker, until
+        self._starved_before = worker.seconds_without_core()
+        self._lock = threading.Lock()
+        self._is_cancelled = self._has_passed = self.was_starved = False
+        with self._lock:
+            self._timer = watchdog.call_at(until, self._expire)
+
+    def until(self) -> float:
+        """Return the deadline with the time that was added up to now."""
+        return self._until + min(self._starved_seconds(), MAX_EXTENSION_SECONDS)
+
+    def cancel(self) -> bool:
+        """Stop the timer; return whether the process was not killed."""
+        with self._lock:
+            self._is_cancelled = True
+            self._watchdog.cancel(self._timer)
+            return not self._has_passed
+
+    def _expire(self) -> None:
+        with self._lock:
+            if self._is_cancelled:
+                return
+            if (until := self.until()) > time.monotonic():
+                self._timer = self._watchdog.call_at(until, self._expire)
+                return
+            self.was_starved = self._starved_seconds() > MAX_EXTENSION_SECONDS
+            self._has_passed = True
+        self._worker.kill()
+
+    def _starved_seconds(self) -> float:
+        return self._worker.seconds_without_core() - self._starved_before
+
+
+class BlobFiles:
+    """Numbered files in a directory. An exception in the `with` block deletes those written so far.
+
+    Args:
+        directory: An existing directory without files named `blob-*`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._paths: list[Path] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            for path in self._paths:
+                path.unlink(missing_ok=True)
+
+    def write(self, chunks: Iterator[bytes]) -> Path:
+        """Write one blob to the next file and return its path.
+
+        Raises:
+            OSError: The file exists or cannot be written.
+        """
+        path = self._directory / f"blob-{len(self._paths)}"
+        # Owner-only permissions: the file moves into the blob store as it is.
+        path.touch(0o600, exist_ok=False)
+        self._paths.append(path)
+        with path.open("wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+        return path

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,12 +22,12 @@ from imagehost_core.sandbox.enter import exit_with_parent
 from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import Head
 from imagehost_core.workers.messages import Json, Ready, ResourceUsage, TaskError, TaskRequest, TaskResult
-from imagehost_core.workers.resource_usage import ResourceMeter
 from imagehost_core.workers.tasks import Task, load_tasks
 
-NICENESS = 10
-"""The niceness of a worker process (POSIX: 0 to 19): about a tenth of the CPU share of the threads that serve
-requests, and the whole CPU when those are idle. So responses from the cache do not wait for renders."""
+if sys.platform != "win32":
+    import resource
+
+_PEAK = re.compile(rb"^VmHWM:\s*(\d+) kB$", re.MULTILINE)
 AUTOGROUP = Path("/proc/self/autogroup")
 """The niceness of this process's scheduling group (sched(7), *The autogroup feature*). With autogrouping,
 Linux applies a process's own niceness only within its session, and each worker process has its own."""
@@ -42,7 +44,7 @@ def main(argument: str) -> None:
     """
     args = messages.decode(argument.encode(), messages.WorkerArgs)
     exit_with_parent(args.parent)
-    lower_priority()
+    lower_priority(args.niceness)
     requests, results = claim_pipes()
     faulthandler.enable()
     tasks = load_tasks(args.tasks)
@@ -52,13 +54,15 @@ def main(argument: str) -> None:
     run_loop(requests, results, tasks, meter.read, args.limits.task_cpu_seconds)
 
 
-def lower_priority() -> None:
+def lower_priority(niceness: int) -> None:
     """Lower the CPU priority of this process as far as the system supports it."""
+    if not niceness:
+        return
     if hasattr(os, "nice"):
-        os.nice(NICENESS)
+        os.nice(niceness)
     for _ in range(AUTOGROUP_ATTEMPTS):
         try:
-            AUTOGROUP.write_text(f"{NICENESS}", encoding="ascii")
+            AUTOGROUP.write_text(f"{niceness}", encoding="ascii")
         except BlockingIOError:
             time.sleep(AUTOGROUP_RETRY_SECONDS)
         except OSError:
@@ -116,3 +120,36 @@ def _run_task(
     except Exception as error:
         return Json(None), messages.from_exception(error), []
     return value, None, blobs
+
+
+class ResourceMeter:
+    """A reader of this process's peak memory and CPU time; create it before entering the sandbox.
+
+    Linux reports the peak resident size in two places. `ru_maxrss` starts with the value of the parent,
+    whose memory a new process shares before exec; `VmHWM` does not, so its file is kept open from here on.
+    """
+
+    def __init__(self) -> None:
+        status = Path("/proc/self/status")
+        self._status = status.open("rb", buffering=0) if status.exists() else None
+
+    def read(self) -> ResourceUsage:
+        """Return the usage since the start of the process."""
+        return ResourceUsage(self._peak_bytes(), time.process_time())
+
+    def close(self) -> None:
+        """Close the status file."""
+        if self._status is not None:
+            self._status.close()
+
+    def _peak_bytes(self) -> int:
+        if self._status is not None:
+            self._status.seek(0)
+            match = _PEAK.search(self._status.read())
+            return int(match[1]) * 1024 if match else 0
+        if sys.platform == "win32":
+            return 0
+        else:  # noqa: RET505 - for mypy, which reads one branch per system
+            # In bytes on macOS, in KiB elsewhere (getrusage(2) of each).
+            unit = 1 if sys.platform == "darwin" else 1024
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -45,6 +45,7 @@ class WorkerArgs:
         package: The `__path__` of `imagehost_core`.
         tasks: Dotted name of the task table's module.
         parent: Process ID of the parent.
+        niceness: How much lower than the parent's the CPU priority is, 0 to 19.
         limits: Limits of the sandbox.
     """
 
@@ -52,6 +53,7 @@ class WorkerArgs:
     package: list[str]
     tasks: str
     parent: int
+    niceness: int
     limits: SandboxLimits
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import importlib
-import time
 from collections.abc import Callable, Mapping
 
 from attrs import frozen
@@ -20,7 +19,6 @@ from imagehost_core.pixels.render import render
 from imagehost_core.transform import ORIGIN, Plan, Size
 from imagehost_core.workers import messages
 from imagehost_core.workers.frames import FrameError
-from imagehost_core.workers.machine_speed import BENCHMARK
 from imagehost_core.workers.messages import Json
 
 
@@ -58,25 +56,9 @@ _TINY_GIF = base64.b64decode(
 )
 """A GIF of four pixels, red and blue, in two frames."""
 
-BENCHMARK_ROUNDS = 4
-"""Repetitions, so that other work of the machine counts as in tasks."""
-
-
-def benchmark(_blob: bytes) -> tuple[float, list[bytes]]:
-    """Return the seconds that a few renders of known cost take, and no blobs."""
-    size = Size(400, 300)
-    plan = Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size)
-    started = time.perf_counter()
-    for _ in range(BENCHMARK_ROUNDS):
-        for fmt, info in FORMATS.items():
-            render(RenderJob(plan, fmt, 80 if info.has_quality else None), Format.GIF, _TINY_GIF)
-    return time.perf_counter() - started, []
-
-
 TASKS = {
     "ingest": Task((IngestJob,), ingest),
     "render": Task((RenderJob, Format), render),
-    BENCHMARK: Task((), benchmark),
 }
 
 

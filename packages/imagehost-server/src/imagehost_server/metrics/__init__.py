@@ -1,7 +1,4 @@
-"""Metrics: counted in memory that all processes of a server share, and shown in the format of Prometheus.
-
-`exposition` is not imported here: the broker, which counts only, would take 20 MiB more for the host.
-"""
+"""Metrics: counted in memory that all processes of a server share, and shown in the format of Prometheus."""
 
 from imagehost_server.metrics.families import FAMILIES, Family, Kind
 from imagehost_server.metrics.recent_errors import RecentError

@@ -20,7 +20,12 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from imagehost_core import HostStatistics, ImageHost
 from imagehost_server.metrics import families
 from imagehost_server.metrics.families import FAMILIES, Family, Kind
-from imagehost_server.metrics.processes import parent_is_supervisor, process_usage, total_memory
+from imagehost_server.metrics.processes import (
+    image_workers,
+    parent_is_supervisor,
+    process_usage,
+    total_memory,
+)
 from imagehost_server.metrics.table import MetricTable, SeriesKey
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -107,20 +112,16 @@ class _Collector(Collector):
         yield families.HOST_UP.name, [((), 1.0)]
         for family, value in _totals(statistics, self._host).items():
             yield family.name, [((), float(value))]
-        load = statistics.workers
-        yield families.WORKERS.name, [(("busy",), float(load.busy)), (("idle",), float(load.idle))]
-        yield from self._processes(statistics.worker_pids)
+        yield from self._processes()
 
-    def _processes(
-        self, worker_pids: tuple[int, ...] | None = None
-    ) -> Iterator[tuple[str, Iterable[Sample]]]:
+    def _processes(self) -> Iterator[tuple[str, Iterable[Sample]]]:
         pids = {process.name: process.pid for process in self._table.processes()}
+        workers = [worker for pid in pids.values() for worker in image_workers(pid)]
         if parent_is_supervisor():
             pids["supervisor"] = os.getppid()
         usages = {name: usage for name, pid in pids.items() if (usage := process_usage(pid)) is not None}
         memory = {name: usage.resident_bytes for name, usage in usages.items()}
-        if worker_pids is not None:
-            memory["image_workers"] = total_memory(worker_pids)
+        memory["image_workers"] = total_memory(workers)
         yield families.PROCESS_MEMORY.name, [((name,), float(size)) for name, size in memory.items()]
         yield families.PROCESS_CPU.name, [((name,), usage.cpu_seconds) for name, usage in usages.items()]
         yield (
@@ -145,7 +146,6 @@ def _totals(statistics: HostStatistics, host: ImageHost) -> dict[Family, float]:
         families.OLDEST_DUE: database.oldest_due_seconds,
         families.PURGES_PENDING: database.pending_purges if purges_enabled else 0,
         families.OLDEST_PURGE: database.oldest_purge_seconds if purges_enabled else 0,
-        families.QUEUE_LENGTH: statistics.workers.waiting,
     }
 
 

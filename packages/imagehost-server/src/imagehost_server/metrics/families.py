@@ -106,18 +106,18 @@ QUEUE_WAIT = _histogram(
     "imagehost_image_queue_wait_seconds",
     "Time that tasks waited for an image worker process, rejected ones included.",
     _TASK_SECONDS,
-    "class",
+    "lane",
 )
 QUEUE_REJECTIONS = _counter(
     "imagehost_image_queue_rejections",
     "Tasks that got no image worker process (503): the queue was full, or too slow for their deadline.",
-    "class",
+    "lane",
 )
 TASK_SECONDS = _histogram(
     "imagehost_image_task_duration_seconds",
     "Time that image workers took for tasks, by the format of the variant (render) or of the file (ingest).",
     _TASK_SECONDS,
-    *("task", "class", "format"),
+    *("task", "lane", "format"),
 )
 TASKS = _counter(
     "imagehost_image_tasks",
@@ -211,8 +211,12 @@ OLDEST_PURGE = _state(
     "imagehost_cache_purge_oldest_seconds",
     "How long the one of them that waits for the longest time has waited; 0 if none does.",
 )
-WORKERS = _state("imagehost_image_workers", "Image worker processes that are `busy` or `idle`.", "state")
-QUEUE_LENGTH = _state("imagehost_image_queue_length", "Tasks that wait for an image worker process.")
+WORKERS = Family(
+    "imagehost_image_workers", Kind.GAUGE, "Image worker processes that are `busy` or `idle`.", ("state",)
+)
+QUEUE_LENGTH = Family(
+    "imagehost_image_queue_length", Kind.GAUGE, "Tasks that wait for an image worker process."
+)
 PROCESS_MEMORY = _state(
     "imagehost_process_resident_memory_bytes",
     "Resident memory; of image workers, the sum. Shared pages count in each process.",

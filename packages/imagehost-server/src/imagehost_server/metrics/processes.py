@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import frozen
@@ -49,6 +50,15 @@ def parent_is_supervisor() -> bool:
     except OSError:
         return False
     return b"supervisor.py" in command
+
+
+def image_workers(pid: int) -> list[int]:
+    """Return the process IDs of the image workers of a server process (*children* in proc(5))."""
+    children: list[int] = []
+    for path in (PROC / str(pid) / "task").glob("*/children"):
+        with suppress(OSError):
+            children += map(int, path.read_text(encoding="ascii").split())
+    return children
 
 
 def total_memory(pids: Iterable[int]) -> int:

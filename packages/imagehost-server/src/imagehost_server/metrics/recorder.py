@@ -12,6 +12,7 @@ from imagehost_core import Measurement
 from imagehost_core.observer import (
     CachePurgeAttempted,
     DeliveryAttempted,
+    PoolLoad,
     TaskEnded,
     TransactionEnded,
     UploadEnded,
@@ -61,6 +62,7 @@ class Recorder:
                 TransactionEnded: self._transaction,
                 VariantFound: self._lookup,
                 WorkerAcquired: self._wait,
+                PoolLoad: self._pool,
                 TaskEnded: self._task,
                 WorkerStarted: self._worker_started,
                 WorkerExited: self._worker_exited,
@@ -154,6 +156,9 @@ class Recorder:
         with self._lock:
             self._values[position] += amount
 
+    def _set(self, family: Family, value: float, *labels: str) -> None:
+        self._values[self.table.series(family, *labels)] = value
+
     def _measure(self, family: Family, seconds: float, *labels: str) -> None:
         position, buckets = self.table.series(family, *labels), family.buckets
         with self._lock:
@@ -171,12 +176,17 @@ class Recorder:
         self._add(families.IMAGE_LOOKUPS, tier)
 
     def _wait(self, measured: WorkerAcquired) -> None:
-        self._measure(families.QUEUE_WAIT, measured.waited_seconds, measured.job_class)
+        self._measure(families.QUEUE_WAIT, measured.waited_seconds, measured.lane)
         if not measured.admitted:
-            self._add(families.QUEUE_REJECTIONS, measured.job_class)
+            self._add(families.QUEUE_REJECTIONS, measured.lane)
+
+    def _pool(self, load: PoolLoad) -> None:
+        self._set(families.WORKERS, load.busy, "busy")
+        self._set(families.WORKERS, load.idle, "idle")
+        self._set(families.QUEUE_LENGTH, load.waiting)
 
     def _task(self, measured: TaskEnded) -> None:
-        labels = measured.task, measured.job_class, measured.format
+        labels = measured.task, measured.lane, measured.format
         self._measure(families.TASK_SECONDS, measured.seconds, *labels)
         self._add(families.TASKS, measured.task, measured.outcome)
 

@@ -42,7 +42,7 @@ _ERRORS_OFFSET = _VALUES_OFFSET + MAX_VALUES * 8
 SLOT_BYTES = _ERRORS_OFFSET + RINGS_BYTES
 _PID, _COUNT, _ROLE = 0, 1, 2
 """The words of the header."""
-ROLES = ("", "server", "broker", "webhook_sender")
+ROLES = ("", "server", "webhook_sender")
 """The kinds of processes; a slot has the index of its own."""
 _SEPARATOR = "\x1f"
 SPARE_SLOTS = 4

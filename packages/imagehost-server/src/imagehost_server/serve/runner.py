@@ -66,18 +66,11 @@ def _become_supervisor(listener: socket.socket, configuration: int, settings: Se
     """Replace this program by the supervisor, which inherits the socket and the configuration."""
     workers = settings.server.workers
     metrics = create_table_file(slots_for(workers))
-    server = [listener.fileno(), configuration, metrics]
-    services, descriptors = list[list[str]](), server
-    if workers > 1:
-        # Both ends stay open in the supervisor, so that requests wait while a broker is replaced.
-        requests, broker = (end.detach() for end in socket.socketpair(type=socket.SOCK_DGRAM))
-        services = [_command("broker", broker, configuration, metrics)]
-        server, descriptors = [*server, requests], [*server, requests, broker]
+    descriptors = [listener.fileno(), configuration, metrics]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, True)
     options = {
-        "commands": [_command("worker", *server)] * workers,
-        "services": services,
+        "commands": [_command("worker", *descriptors)] * workers,
         "descriptors": descriptors,
         "drain_seconds": settings.server.drain_seconds,
         "log_format": settings.log.format,

@@ -54,17 +54,14 @@ class Child:
     Attributes:
         command: The program and its arguments, before the number of the channel's file descriptor.
         replaces: The child that is to stop when this one is ready.
-        is_service: Whether the others need it, so that it stops last.
         started: When it was started.
         is_ready: Whether it has said so.
         is_stopping: Whether it was told to stop.
         is_unanswered: Whether the last ping has no answer yet.
     """
 
-    def __init__(
-        self, command: Sequence[str], descriptors: Sequence[int], replaces: Child | None, *, is_service: bool
-    ) -> None:
-        self.command, self.replaces, self.is_service = command, replaces, is_service
+    def __init__(self, command: Sequence[str], descriptors: Sequence[int], replaces: Child | None) -> None:
+        self.command, self.replaces = command, replaces
         self.started = time.monotonic()
         self.is_ready = self.is_stopping = self.is_unanswered = False
         self.channel, remote = socket.socketpair()
@@ -76,12 +73,8 @@ class Child:
         self.channel.setblocking(False)
 
     def stop(self) -> None:
-        """Tell the process to stop: a service by the end of its channel, as SIGTERM can reach all at once."""
-        if self.is_service:
-            with contextlib.suppress(OSError):
-                self.channel.shutdown(socket.SHUT_WR)
-        else:
-            self.process.terminate()
+        """Tell the process to stop."""
+        self.process.terminate()
 
     def drain(self) -> None:
         """Tell the process that it is about to be stopped."""
@@ -141,7 +134,6 @@ class Supervisor:
 
     Args:
         commands: The commands of the server processes.
-        services: The commands of processes that those need; they start first, stop last, and outlive SIGHUP.
         descriptors: The file descriptors that children inherit.
         log: Logs a warning with fields.
         notifier: Reports to systemd.
@@ -154,7 +146,6 @@ class Supervisor:
     def __init__(
         self,
         commands: Sequence[Sequence[str]],
-        services: Sequence[Sequence[str]],
         descriptors: Sequence[int],
         log: Callable[[str, Mapping[str, object]], None],
         notifier: Notifier,
@@ -162,8 +153,8 @@ class Supervisor:
         ping_seconds: float = PING_SECONDS,
         drain_seconds: float = 0.0,
     ) -> None:
-        self._commands, self._services = commands, services
-        self._descriptors, self._log, self._notifier = descriptors, log, notifier
+        self._commands, self._descriptors = commands, descriptors
+        self._log, self._notifier = log, notifier
         watchdog_pings = notifier.watchdog_seconds / PINGS_PER_WATCHDOG or ping_seconds
         self._stop_seconds, self._ping_seconds = stop_seconds, min(ping_seconds, watchdog_pings)
         self._drain_seconds = drain_seconds
@@ -178,8 +169,6 @@ class Supervisor:
     def run(self) -> int:
         """Run until SIGTERM or SIGINT, or until a child cannot start; return the exit status."""
         self._listen_to_signals()
-        for command in self._services:
-            self._start(command, is_service=True)
         for command in self._commands:
             self._start(command)
         self._call_later(self._ping_seconds, self._ping_all)
@@ -239,7 +228,7 @@ class Supervisor:
 
     def _serving(self) -> list[Child]:
         """Return the server processes that serve, or will."""
-        return [child for child in self._children if not (child.is_service or child.is_stopping)]
+        return [child for child in self._children if not child.is_stopping]
 
     def _report_ready(self) -> None:
         """Report the end of a start or of a replacement: as many processes serve as there should be."""
@@ -256,12 +245,10 @@ class Supervisor:
         ):
             self._notifier.send("WATCHDOG=1")
 
-    def _start(
-        self, command: Sequence[str], replaces: Child | None = None, *, is_service: bool = False
-    ) -> None:
+    def _start(self, command: Sequence[str], replaces: Child | None = None) -> None:
         if self._is_stopping:
             return
-        child = Child(command, self._descriptors, replaces, is_service=is_service)
+        child = Child(command, self._descriptors, replaces)
         self._children.append(child)
         self._selector.register(child.channel, selectors.EVENT_READ, child)
 
@@ -289,12 +276,9 @@ class Supervisor:
             self._status = status
             self._stop_all()
         else:
-            name = "image worker broker" if child.is_service else "server worker"
-            self._log(f"{name} exited; starting another", fields)
+            self._log("server worker exited; starting another", fields)
             seconds = child.started + START_INTERVAL_SECONDS - time.monotonic()
-            self._call_later(
-                max(0.0, seconds), partial(self._start, child.command, is_service=child.is_service)
-            )
+            self._call_later(max(0.0, seconds), partial(self._start, child.command))
 
     def _ping_all(self) -> None:
         for child in self._children:
@@ -309,7 +293,7 @@ class Supervisor:
         self._notifier.send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1_000}")
         replaced = [child.replaces for child in self._children]
         for child in self._children[:]:
-            if child.is_ready and not (child.is_service or child.is_stopping or child in replaced):
+            if child.is_ready and not (child.is_stopping or child in replaced):
                 self._start(child.command, child)
 
     def _drain(self) -> None:
@@ -328,8 +312,7 @@ class Supervisor:
             self._notifier.send("STOPPING=1")
         self._is_stopping = True
         for child in self._children:
-            if not child.is_service or all(other.is_service for other in self._children):
-                self._stop(child)
+            self._stop(child)
 
     def _stop(self, child: Child) -> None:
         if not child.is_stopping:

@@ -1,8 +1,7 @@
 """A server process: it opens the data directory and serves HTTP with uvicorn on the listening socket.
 
 The supervisor starts it as a program. Its arguments are the file descriptors of the listening socket, of the
-configuration, of the table of metrics, of the broker's socket if there is a broker, and of the supervisor's
-channel.
+configuration, of the table of metrics and of the supervisor's channel.
 """
 
 from __future__ import annotations
@@ -46,19 +45,17 @@ def main(arguments: list[str]) -> None:
     Args:
         arguments: The file descriptors, as in the docstring of this module.
     """
-    listener, configuration, metrics, *brokers, channel = map(int, arguments)
+    listener, configuration, metrics, channel = map(int, arguments)
     return_large_blocks()
     trim_periodically()
     supervisor = SupervisorChannel(channel)
     data, settings = read_configuration(configuration)
-    broker = socket.socket(fileno=brokers[0]) if brokers else None
     with socket.socket(fileno=listener) as listening:
         serve(
             data,
             settings,
             listening,
             lambda drain: supervisor.ready(asyncio.get_running_loop(), drain),
-            broker,
             metrics,
         )
 
@@ -68,7 +65,6 @@ def serve(
     settings: ServerSettings,
     listener: socket.socket,
     on_started: Callable[[Callable[[], object]], object],
-    broker: socket.socket | None = None,
     metrics: int | None = None,
 ) -> None:
     """Serve a data directory on a listening socket until SIGTERM or SIGINT.
@@ -79,13 +75,12 @@ def serve(
         listener: The socket.
         on_started: Called by the event loop when the application has started, with a function to call when
             the server is about to stop.
-        broker: The socket to the broker of image workers; without it this process starts its own.
         metrics: The descriptor of the table of metrics; without it this process has its own.
     """
     listen = settings.server
     logs.prepare_process()
     config = Config(
-        partial(open_app, data, settings, broker, metrics),
+        partial(open_app, data, settings, metrics),
         factory=True,
         interface="asgi3",
         lifespan="on",
@@ -115,13 +110,12 @@ def serve(
     EventDrivenServer(config, start, export_rest, tls).run([listener])
 
 
-def open_app(
-    data: Path, settings: ServerSettings, broker: socket.socket | None, metrics: int | None = None
-) -> Application:
+def open_app(data: Path, settings: ServerSettings, metrics: int | None = None) -> Application:
     """Open a data directory and return the application that serves it."""
     try:
         recorder = Recorder(MetricTable(metrics))
-        host = ImageHost.open(data, settings=settings, broker=broker, observe=recorder.observe)
+        processes = settings.server.workers
+        host = ImageHost.open(data, settings=settings, server_processes=processes, observe=recorder.observe)
         host.maintenance.start_workers()
         return create_app(host, settings, recorder)
     except Exception:

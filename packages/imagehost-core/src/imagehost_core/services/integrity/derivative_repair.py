@@ -16,7 +16,7 @@ from imagehost_core.storage import BlobStore, GenerationTable, LockManager, Stag
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.storage.checksums import file_checksum
 from imagehost_core.transform import Size
-from imagehost_core.workers import ImageExecutor, estimate_ingest_seconds
+from imagehost_core.workers import ImageExecutor, ingest_cost
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,13 @@ class DerivativeRepairer:
                     image.size,
                     deadline=self._timeout_seconds,
                     into=directory,
-                    seconds=estimate_ingest_seconds(Size(image.width, image.height), image.frames),
+                    cost=ingest_cost(
+                        image.format,
+                        Size(image.width, image.height),
+                        frames=image.frames,
+                        has_alpha=image.has_alpha,
+                        length=image.size,
+                    ),
                 )
         except (ValidationError, InternalError):
             log.exception("cannot create derivatives: image=%s", image.id)

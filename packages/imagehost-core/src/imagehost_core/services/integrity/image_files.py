@@ -16,7 +16,7 @@ from typing import cast
 
 from attrs import field, frozen
 
-from imagehost_core._util.cores import available_cores
+from imagehost_core._util.machine import available_cores
 from imagehost_core.db import Database, integrity
 from imagehost_core.db.columns import text
 from imagehost_core.db.database import SqlRow

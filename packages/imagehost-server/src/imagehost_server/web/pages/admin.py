@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from litestar import Response
 from litestar.params import FromPath
 
+from imagehost_core import PoolLoad
 from imagehost_core.authorization import SessionRequirement, authorize
 from imagehost_core.errors import (
     BY_CODE,
@@ -123,7 +124,7 @@ async def _show(
     listed, usage = await request.executors.database.run(read)
     disabled = await request.executors.database.run(_read_disabled_webhooks, request)
     statistics = await request.executors.metrics.run(host.maintenance.statistics)
-    database, workers = statistics.database, statistics.workers
+    database = statistics.database
     table = request.recorder.table
     totals = table.totals()
     return request.render(
@@ -149,13 +150,19 @@ async def _show(
         rejections=_sum(totals, families.QUEUE_REJECTIONS.name),
         statistics=statistics,
         tiers=_tiers(totals),
-        workers=workers,
+        workers=_pool_load(totals),
     )
 
 
 def _sum(totals: Mapping[SeriesKey, list[float]], *key: str) -> int:
     """Return the sum of all series of a counter whose names and labels begin so."""
     return round(sum(values[-1] for series, values in totals.items() if series[: len(key)] == key))
+
+
+def _pool_load(totals: Mapping[SeriesKey, list[float]]) -> PoolLoad:
+    """Return the load of the image workers of all processes."""
+    busy, idle = (_sum(totals, families.WORKERS.name, state) for state in ("busy", "idle"))
+    return PoolLoad(busy, idle, _sum(totals, families.QUEUE_LENGTH.name))
 
 
 def _tiers(totals: Mapping[SeriesKey, list[float]]) -> list[tuple[str, int, float]]:

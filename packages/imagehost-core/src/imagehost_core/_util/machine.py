@@ -1,7 +1,8 @@
-"""The number of CPU cores that this process may use: its CPU affinity and the CPU quotas of its cgroups.
+"""The CPU cores and the memory that this process may use: its CPU affinity, and the limits of its cgroups.
 
 A container with 2 of a machine's 64 cores has a quota; 64 worker processes in it would take 64 times the
-memory of one, and each would run for a thirty-second of the time. `os.cpu_count()` sees neither limit.
+memory of one, and each would run for a thirty-second of the time. Neither `os.cpu_count()` nor the
+size of the machine's memory sees these limits.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from pathlib import Path, PurePosixPath
 ReadFile = Callable[[PurePosixPath], str | None]
 """Returns the content of a file, or `None` if it does not exist or cannot be read."""
 
+_ReadLimit = Callable[[ReadFile, PurePosixPath], float | None]
+"""Returns the limit of a cgroup by its directory, or `None`."""
+
 PROC = PurePosixPath("/proc/self")
 
 
@@ -21,6 +25,15 @@ def available_cores() -> int:
     """Return the number of CPU cores that this process may use, at least 1."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return usable_cores(affinity, cpu_quota(_read_file))
+
+
+def available_memory() -> int:
+    """Return the memory that this process may use, in bytes; 0 if it is not known."""
+    try:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return 0
+    return min(machine, memory_limit(_read_file) or machine)
 
 
 def usable_cores(affinity: int, quota: float | None) -> int:
@@ -42,22 +55,40 @@ def cpu_quota(read: ReadFile) -> float | None:
     Args:
         read: Reads `/proc/self/cgroup`, `/proc/self/mountinfo` and the files of the cgroups.
     """
+    return _least(read, "cpu", _quota_v1, _quota_v2)
+
+
+def memory_limit(read: ReadFile) -> int | None:
+    """Return the bytes of memory that the cgroups of this process allow, or `None` for no limit.
+
+    They are *memory.max* of version 2 and *memory.limit_in_bytes* of version 1.
+
+    Args:
+        read: Reads files, as for `cpu_quota`.
+    """
+    limit = _least(read, "memory", _memory("memory.limit_in_bytes"), _memory("memory.max"))
+    return None if limit is None else int(limit)
+
+
+def _least(read: ReadFile, controller: str, version_1: _ReadLimit, version_2: _ReadLimit) -> float | None:
+    """Return the least limit of all cgroups of this process."""
     memberships = [line.split(":", 2) for line in (read(PROC / "cgroup") or "").splitlines()]
-    quotas = [
-        quota
+    limits = [
+        limit
         for mount in (read(PROC / "mountinfo") or "").splitlines()
         for _, controllers, path in memberships
-        for directory in _cgroup_directories(mount, controllers, path)
-        if (quota := _quota_v1(read, directory) if controllers else _quota_v2(read, directory)) is not None
+        for directory in _cgroup_directories(mount, controller, controllers, path)
+        if (limit := (version_1 if controllers else version_2)(read, directory)) is not None
     ]
-    return min(quotas, default=None)
+    return min(limits, default=None)
 
 
-def _cgroup_directories(mount: str, controllers: str, path: str) -> Iterator[PurePosixPath]:
+def _cgroup_directories(mount: str, controller: str, controllers: str, path: str) -> Iterator[PurePosixPath]:
     """Yield the directory of a cgroup and those above it, if `mount` is the file system that has them.
 
     Args:
         mount: A line of mountinfo (proc_pid_mountinfo(5)).
+        controller: The controller whose limits are read.
         controllers: Controllers of the hierarchy, separated by commas; none for version 2.
         path: Path of the cgroup in its hierarchy.
     """
@@ -65,7 +96,9 @@ def _cgroup_directories(mount: str, controllers: str, path: str) -> Iterator[Pur
     root, mount_point = before.split()[3:5]
     kind, _, options = after.split(maxsplit=2)
     if controllers:
-        is_mounted_here = kind == "cgroup" and "cpu" in controllers.split(",") and "cpu" in options.split(",")
+        is_mounted_here = kind == "cgroup" and all(
+            controller in names.split(",") for names in (controllers, options)
+        )
     else:
         is_mounted_here = kind == "cgroup2"
     if not is_mounted_here:
@@ -84,6 +117,14 @@ def _quota_v2(read: ReadFile, directory: PurePosixPath) -> float | None:
 
 def _quota_v1(read: ReadFile, directory: PurePosixPath) -> float | None:
     return _ratio(read(directory / "cpu.cfs_quota_us") or "", read(directory / "cpu.cfs_period_us") or "")
+
+
+def _memory(name: str) -> _ReadLimit:
+    def read_limit(read: ReadFile, directory: PurePosixPath) -> float | None:
+        text = (read(directory / name) or "").strip()
+        return int(text) if text.isdecimal() else None
+
+    return read_limit
 
 
 def _ratio(quota: str, period: str) -> float | None:

@@ -1,4 +1,4 @@
-"""The number of CPU cores that a process may use."""
+"""The CPU cores and the memory that a process may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core._util.cores import available_cores, cpu_quota, usable_cores
+from imagehost_core._util.machine import (
+    available_cores,
+    available_memory,
+    cpu_quota,
+    memory_limit,
+    usable_cores,
+)
 from imagehost_core.settings import RenderingSettings
 
 V2_MOUNT = "29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate"
@@ -107,3 +113,21 @@ def test_unreadable_files_count_as_missing() -> None:
         return {"cgroup": "0::/a", "mountinfo": V2_MOUNT}.get(path.name)
 
     assert cpu_quota(read) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1073741824\n", 2**30), ("max\n", None), ("", None), ("-1\n", None)]
+)
+def test_the_memory_is_limited_by_the_cgroups_of_both_versions(text: str, expected: int | None) -> None:
+    mount = V1_MOUNT.replace("cpu,cpuacct", "memory")
+    files = {
+        "/proc/self/cgroup": "4:memory:/jobs\n3:cpu,cpuacct:/jobs\n0::/jobs\n",
+        "/proc/self/mountinfo": f"{V1_MOUNT}\n{mount}\n{V2_MOUNT}\n",
+    }
+    for path in ("memory/jobs/memory.limit_in_bytes", "jobs/memory.max"):
+        found = {**files, f"/sys/fs/cgroup/{path}": text}
+        assert memory_limit(lambda name, found=found: found.get(str(name))) == expected  # type: ignore[misc]
+
+
+def test_the_default_memory_of_image_work_is_half_of_what_is_available() -> None:
+    assert RenderingSettings().memory_budget_bytes == available_memory() // 2 > 0

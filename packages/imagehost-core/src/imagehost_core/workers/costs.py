@@ -1,0 +1,120 @@
+"""What a task costs by the headers of its image: the lane that it waits in, and the memory that it needs.
+
+Only the order of magnitude of the time matters. The memory must not be exceeded: it is checked against the
+measured peaks of worker processes (`tests/core/workers/test_memory_peaks.py`).
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from imagehost_core.formats import Format
+from imagehost_core.jobs import RenderJob
+from imagehost_core.transform import Size
+from imagehost_core.workers.lanes import Lane
+
+MIB = 2**20
+
+LIGHT_SECONDS = 0.25
+"""The most CPU time of a light task: an upload of 4 megapixels, or a variant of a derivative."""
+LIGHT_MEMORY_BYTES = 128 * MIB
+"""The most memory of a light task."""
+INGEST_SECONDS = 0.06
+"""CPU seconds to ingest a million pixels of an upload: a photograph of 12 megapixels takes 0.7."""
+DECODE_SECONDS = 0.05
+"""CPU seconds to decode a million pixels and to resize them in linear light."""
+ENCODE_SECONDS = {
+    Format.JPEG: 0.017,
+    Format.WEBP: 0.04,
+    Format.AVIF: 0.08,
+    Format.PNG: 0.09,
+    Format.GIF: 0.05,
+}
+"""CPU seconds to encode a million pixels."""
+AVIF_SPEED_FACTORS = {10: 1, 9: 1, 8: 3.6, 7: 7, 6: 13, 5: 80, 4: 110, 3: 250, 2: 420, 1: 500, 0: 1_100}
+"""CPU seconds of an AVIF by the encoder's speed, relative to the default one (libaom, 480×360 pixels)."""
+MAX_AVIF_SECONDS = 5.0
+"""The estimated CPU seconds, at the default quality, of the largest AVIF that is encoded at the speed of the
+settings; larger ones are encoded faster, within the CPU time of a task. Random pixels at quality 100 take six
+times as long."""
+
+
+OPAQUE_BYTES = {Format.JPEG: 20, Format.PNG: 36, Format.WEBP: 24, Format.GIF: 36}
+"""The most bytes of memory that an upload without transparency needs for each pixel, by its format."""
+ALPHA_BYTES = {Format.JPEG: 20, Format.PNG: 48, Format.WEBP: 32, Format.GIF: 36}
+"""The same of an upload that can have transparent pixels."""
+ANIMATION_BYTES = 52
+"""The same of an animation, whatever its frames cover: for each pixel of the canvas."""
+FILE_COPIES = 3
+"""How many times the bytes of a file are in memory."""
+DECODED_BYTES = {Format.JPEG: 20, Format.PNG: 20, Format.WEBP: 24, Format.GIF: 24, Format.AVIF: 20}
+"""The most bytes of memory that a render needs for each pixel of its source, by the format."""
+ENCODED_BYTES = {Format.JPEG: 20, Format.PNG: 20, Format.WEBP: 24, Format.GIF: 24, Format.AVIF: 60}
+"""The same for each pixel of the variant."""
+FIXED_BYTES = 16 * MIB
+"""What a task needs beside its pixels."""
+
+
+@frozen
+class Cost:
+    """The cost of a task.
+
+    Attributes:
+        lane: The lane that it waits in.
+        memory_bytes: The most memory that it needs, beside that of an idle worker process.
+    """
+
+    lane: Lane
+    memory_bytes: int
+
+    @classmethod
+    def of(cls, seconds: float, memory_bytes: int) -> Cost:
+        """Return the cost of a task that takes a CPU time, in seconds, and memory."""
+        is_light = seconds < LIGHT_SECONDS and memory_bytes <= LIGHT_MEMORY_BYTES
+        return cls(Lane.LIGHT if is_light else Lane.HEAVY, memory_bytes)
+
+
+def ingest_cost(fmt: Format, size: Size, *, frames: int = 1, has_alpha: bool = True, length: int = 0) -> Cost:
+    """Return the cost of an upload.
+
+    Args:
+        fmt: The format of the file.
+        size: The size of the canvas that contains all frames.
+        frames: The number of frames.
+        has_alpha: Whether pixels can be transparent.
+        length: The size of the file in bytes.
+    """
+    seconds = size.pixels * frames * INGEST_SECONDS / 1e6
+    still_bytes = ALPHA_BYTES[fmt] if has_alpha else OPAQUE_BYTES[fmt]
+    pixel_bytes = still_bytes if frames == 1 else ANIMATION_BYTES
+    return Cost.of(seconds, size.pixels * pixel_bytes + FILE_COPIES * length + FIXED_BYTES)
+
+
+def render_cost(job: RenderJob, fmt: Format, source: Size, frames: int = 1) -> Cost:
+    """Return the cost of a render.
+
+    Args:
+        job: The render.
+        fmt: The format of the image to decode.
+        source: The size of the image to decode.
+        frames: The number of frames of that image.
+    """
+    factor = 1.0 if job.avif_speed is None else AVIF_SPEED_FACTORS[job.avif_speed]
+    encode = job.plan.output.pixels * ENCODE_SECONDS[job.format] * factor
+    decode = source.pixels * DECODE_SECONDS
+    memory = source.pixels * DECODED_BYTES[fmt] + job.plan.output.pixels * ENCODED_BYTES[job.format]
+    return Cost.of((decode + encode) * (frames if job.animated else 1) / 1e6, memory + FIXED_BYTES)
+
+
+def avif_speed(pixels: int, preferred: int) -> int:
+    """Return the speed of the AVIF encoder for a variant: the preferred one, or faster for a large variant.
+
+    Args:
+        pixels: The pixels of the variant.
+        preferred: The speed for ordinary variants, 0–10.
+    """
+    base = pixels * ENCODE_SECONDS[Format.AVIF] / 1e6
+    fast_enough = (
+        speed for speed in range(preferred, 10) if base * AVIF_SPEED_FACTORS[speed] <= MAX_AVIF_SECONDS
+    )
+    return next(fast_enough, 10)
