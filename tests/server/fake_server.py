@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 from imagehost_server.middleware.connections import ConnectionTable, OpenConnection
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.serve.protocol import HttpProtocol
+from imagehost_server.serve.slow_readers import BYTES_ACKNOWLEDGED
 from imagehost_server.settings import HttpSettings
 
 DATE = (b"date", b"Sat, 21 Nov 2026 12:00:00 GMT")
@@ -25,14 +26,21 @@ class FakeTransport(asyncio.Transport):
     Attributes:
         sent: The bytes that the server has sent.
         unread: The size of the write buffer, which the test sets.
+        acknowledged: The bytes that the client has acknowledged, which the test sets.
         is_half_closed: Whether the server has called `write_eof`.
         closed_by: The method with which the server closed the connection: `close`, `abort`, or "".
     """
 
     def __init__(self, client: tuple[str, int] = ("127.0.0.1", 9), *, tls: bool = False) -> None:
-        super().__init__({"peername": client, "sockname": ("127.0.0.1", 80), "sslcontext": tls or None})
+        super().__init__(
+            {
+                "peername": client,
+                "sockname": ("127.0.0.1", 80),
+                "sslcontext": tls or None,
+            }
+        )
         self.sent = b""
-        self.unread = 0
+        self.unread = self.acknowledged = 0
         self.is_half_closed = False
         self.closed_by = ""
 
@@ -56,6 +64,9 @@ class FakeTransport(asyncio.Transport):
     def write_eof(self) -> None:
         self.is_half_closed = True
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Do nothing: the test calls `pause_writing`."""
+
     def pause_reading(self) -> None:
         """Do nothing: the test sends what it likes."""
 
@@ -64,6 +75,20 @@ class FakeTransport(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         return self.unread
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what a transport knows; itself as the socket, as far as the server asks for it."""
+        return self if name == "socket" else super().get_extra_info(name, default)
+
+    def getsockname(self) -> object:
+        return self.get_extra_info("sockname")
+
+    def getpeername(self) -> object:
+        return self.get_extra_info("peername")
+
+    def getsockopt(self, *_: int) -> bytes:
+        """Return the `tcp_info`."""
+        return BYTES_ACKNOWLEDGED.pack(self.acknowledged)
 
 
 @frozen

@@ -22,7 +22,8 @@ from imagehost_server.middleware.connections import EXTRA_CONNECTIONS
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.serve.head_limit import CHUNK_BYTES, FEED_BYTES, MAX_HEAD_BYTES, MAX_UNPARSED_BYTES
 from imagehost_server.serve.lingering_close import LINGER_BYTES, LINGER_IDLE_SECONDS, LINGER_SECONDS
-from imagehost_server.serve.protocol import MAX_PIPELINED, HttpProtocol
+from imagehost_server.serve.protocol import EXTRA_SECONDS, MAX_PIPELINED, HttpProtocol
+from imagehost_server.serve.slow_readers import BYTES_PER_SECOND, PERIOD_SECONDS
 from imagehost_server.settings import HttpSettings, ServerSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -96,16 +97,43 @@ async def test_a_request_on_the_fast_path_restarts_the_header_timeout(app: AppDo
 
 
 @pytest.mark.anyio
-async def test_a_client_that_reads_nothing_is_aborted_and_a_slow_reader_is_not(app: AppDouble) -> None:
+@pytest.mark.parametrize("request_bytes", [GET, FAST_GET])
+async def test_a_client_that_reads_nothing_is_aborted_and_a_slow_reader_is_not(
+    app: AppDouble, request_bytes: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "imagehost.access")
     app.go.set()
     transport, connection = connect(app)
-    connection.data_received(GET)
-    for unread in range(9, 0, -1):
-        transport.unread = unread
-        pass_time(connection, TIMEOUT)
+    transport.unread = 9
+    connection.data_received(request_bytes)
+    await run_tasks()
+    for _ in range(20):
+        pass_time(connection, PERIOD_SECONDS - 1)
+        transport.acknowledged += int(PERIOD_SECONDS * BYTES_PER_SECOND)
         assert not transport.closed_by
-    pass_time(connection, TIMEOUT)
+    pass_time(connection, 2 * PERIOD_SECONDS)
     assert closed_by(transport) == "abort"
+    # The application, or the fast path, has logged the response before.
+    fields = cast("Any", caplog.records[-1]).fields
+    assert (caplog.records[-1].message, fields["cut"]) == ("response cut", "slow")
+    assert (fields["client"], fields["unsent_bytes"]) == ("127.0.0.1", 9)
+
+
+@pytest.mark.anyio
+async def test_a_client_that_catches_up_has_a_minute_again(app: AppDouble) -> None:
+    app.go.set()
+    transport, connection = connect(app)
+    transport.unread = 9
+    connection.data_received(GET)
+    for _ in range(9):
+        pass_time(connection, PERIOD_SECONDS - TIMEOUT)
+        transport.unread = 0
+        connection.data_received(FAST_GET)
+        pass_time(connection, 0.9 * TIMEOUT)
+        connection.data_received(FAST_GET)
+        pass_time(connection, 0.9 * TIMEOUT)
+        assert not transport.closed_by
+        transport.unread = 9
 
 
 @pytest.mark.anyio
@@ -237,7 +265,7 @@ async def test_eof_without_a_request_closes_the_connection(app: AppDouble, recei
 
 
 @pytest.mark.anyio
-async def test_too_many_busy_connections_get_503_and_far_too_many_are_aborted() -> None:
+async def test_too_many_busy_connections_get_503_and_the_oldest_of_far_too_many_are_aborted() -> None:
     app = AppDouble(http=HttpSettings(header_timeout_seconds=600, max_connections=2))
     server = FakeServer(app)
     transports = [FakeTransport() for _ in range(app.http.max_connections + EXTRA_CONNECTIONS + 1)]
@@ -247,9 +275,9 @@ async def test_too_many_busy_connections_get_503_and_far_too_many_are_aborted() 
         if not transport.closed_by:
             # The event loop does not run, so that no response is sent yet.
             connections[-1].data_received(FAST_GET if len(connections) > 2 else GET)
-    assert [transport.closed_by for transport in transports[-2:]] == ["", "abort"]
+    assert [transport.closed_by for transport in transports[1:4]] == ["", "abort", ""]
     await run_tasks(2_000)
-    for transport in transports[2:-1]:
+    for transport in transports[3:]:
         response = ParsedResponse.parse(transport.sent)
         assert (response.status, response.headers["retry-after"], transport.closed_by) == (503, "1", "close")
         assert len(response.headers["x-request-id"]) == 24
@@ -263,6 +291,55 @@ async def test_too_many_busy_connections_get_503_and_far_too_many_are_aborted() 
     server.connect(transport).data_received(FAST_GET)
     assert transport.sent == b"fast\n"
     assert app.paths == ["/", "/"]
+
+
+PROBE = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "request_bytes", [PROBE, PROBE.replace(b"healthz", b"readyz?x"), PROBE[:9], b"", GET]
+)
+@pytest.mark.parametrize("http", [{"max_connections": 2}, {"max_connections_per_client": 2}])
+async def test_beyond_the_limits_a_probe_is_answered_and_its_connection_closed(
+    request_bytes: bytes, http: dict[str, Any]
+) -> None:
+    app = AppDouble(http=HttpSettings(header_timeout_seconds=600, **http))
+    server = FakeServer(app)
+    for _ in range(2):
+        server.connect(FakeTransport()).data_received(GET)
+    await run_tasks()
+    transport = FakeTransport()
+    connection = server.connect(transport)
+    connection.data_received(request_bytes)
+    app.go.set()
+    await run_tasks()
+    if request_bytes.endswith(b"\r\n\r\n"):
+        response = ParsedResponse.parse(transport.sent)
+        assert response.status == (503 if request_bytes is GET else 200)
+        assert (response.headers["connection"], transport.closed_by) == ("close", "close")
+    else:
+        pass_time(connection, EXTRA_SECONDS)
+        assert (transport.sent, transport.closed_by) == (b"", "close")
+
+
+@pytest.mark.anyio
+async def test_clients_beyond_the_limits_cannot_hold_the_places_of_probes() -> None:
+    app = AppDouble(http=HttpSettings(header_timeout_seconds=600, max_connections=2))
+    server = FakeServer(app)
+    for _ in range(2):
+        server.connect(FakeTransport()).data_received(GET)
+    await run_tasks()
+    stalled = [(FakeTransport(), data) for data in (b"", GET[:9], PROBE, GET) * EXTRA_CONNECTIONS]
+    for transport, data in stalled:
+        transport.unread = 9
+        server.connect(transport).data_received(data)
+    transport = FakeTransport()
+    server.connect(transport).data_received(PROBE)
+    app.go.set()
+    await run_tasks(4_000)
+    assert ParsedResponse.parse(transport.sent).status == 200
+    assert all(other.closed_by for other, _ in stalled[:-EXTRA_CONNECTIONS])
 
 
 @pytest.mark.anyio

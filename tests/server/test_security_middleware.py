@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_server.middleware.security import SecurityMiddleware, is_loopback_client
+from imagehost_server.middleware.security import PIECE_BYTES, SecurityMiddleware, is_loopback_client
 
 RawHeaders = list[tuple[bytes, bytes]]
 HOST: RawHeaders = [(b"host", b"images.example")]
@@ -432,6 +432,59 @@ async def test_concurrent_requests_are_limited_per_ip_address() -> None:
     await request("192.0.2.1")
     assert [status for _, status in statuses[2:]] == [200] * 6
     assert len(middleware.in_progress) == 0
+
+
+@pytest.mark.anyio
+async def test_probes_do_not_count_as_concurrent_requests() -> None:
+    go, statuses = anyio.Event(), []
+
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        if scope["path"] == "/stalled":
+            await go.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    middleware = SecurityMiddleware(app, max_concurrent_requests_per_client=2)
+
+    async def request(path: str, method: str = "GET") -> None:
+        async def send(message: Any) -> None:
+            statuses.append((path, message["status"])) if "status" in message else None
+
+        scope = {**scope_of(HOST, "127.0.0.1"), "path": path, "method": method}
+        await middleware(scope, BodyChunks(), send)  # type: ignore[arg-type]
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(request, "/stalled")
+        await anyio.wait_all_tasks_blocked()
+        for path, method in (
+            ("/healthz", "GET"),
+            ("/readyz", "HEAD"),
+            ("/healthz", "POST"),
+            ("/v1/images", "GET"),
+        ):
+            await request(path, method)
+        assert [status for _, status in statuses] == [200, 200, 429, 429]
+        go.set()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("size", [PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES])
+async def test_a_large_body_is_sent_in_pieces(size: int) -> None:
+    body, sent = bytes(range(256)) * (size // 256) + b"x" * (size % 256), list[Any]()
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await SecurityMiddleware(app)(scope_of(HOST, "127.0.0.1"), BodyChunks(), send)  # type: ignore[arg-type]
+    pieces = sent[1:]
+    assert b"".join(piece["body"] for piece in pieces) == body
+    assert max(len(piece["body"]) for piece in pieces) <= PIECE_BYTES
+    assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
 
 
 @pytest.mark.anyio

@@ -228,7 +228,8 @@ def test_too_many_connections_get_503_while_all_have_a_request_in_progress(
         for connection in busy:
             connection.sendall(SIGN_IN + b"Content-Length: 2\r\nExpect: 100-continue\r\n\r\n")
             assert connection.recv(99) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        rejected = httpx2.get(f"{server.origin}/healthz")
+        assert all(is_served(server) for _ in range(40))
+        rejected = httpx2.get(f"{server.origin}/v1/gallery")
         assert rejected.status_code == 503
         assert rejected.headers["Retry-After"] == "1"
         assert rejected.headers["Connection"] == "close"
@@ -236,7 +237,7 @@ def test_too_many_connections_get_503_while_all_have_a_request_in_progress(
         # After the response to one of them, another is admitted.
         busy[0].sendall(b"{}")
         assert busy[0].recv(99).startswith(b"HTTP/1.1 4")
-        assert httpx2.get(f"{server.origin}/healthz").status_code == 200
+        assert httpx2.get(f"{server.origin}/v1/gallery").status_code == 200
         for connection in busy[1:]:
             connection.sendall(b"{}")
             assert connection.recv(99).startswith(b"HTTP/1.1 4")
@@ -321,6 +322,14 @@ def test_concurrent_requests_are_limited_per_forwarded_ip_address(short_timeouts
             rejected = ninth.recv(65_536)
         assert rejected.startswith(b"HTTP/1.1 429 ")
         assert b"\r\nretry-after: 1\r\n" in rejected
+        # Probes have no limit.
+        forwarded = b"X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: https\r\n"
+        for path in (b"/healthz", b"/readyz"):
+            with connect(short_timeouts) as probe:
+                probe.sendall(
+                    b"GET %b HTTP/1.1\r\nHost: a\r\n" % path + forwarded + CONNECTION_CLOSE + b"\r\n"
+                )
+                assert read_all(probe).startswith(b"HTTP/1.1 200 ")
         with connect(short_timeouts) as other:
             other.sendall(head("192.0.2.8") + b"123456789")
             assert other.recv(65_536).startswith(b"HTTP/1.1 422 ")

@@ -21,7 +21,7 @@ T = TypeVar("T")
 DATABASE_THREADS = 40
 """Threads for database calls of about a millisecond."""
 FILE_THREADS = 16
-"""Threads that read files for responses, 1 MiB at a time."""
+"""Threads that read files for responses: a piece that is not in memory."""
 MASTER_THREADS = 16
 """Threads that open masters, which may be downloaded from an object store."""
 MAX_WAIT_SECONDS = 5.0

@@ -119,14 +119,13 @@ class HttpSettings:
     """Limits of HTTP connections and request bodies, in each server process.
 
     Attributes:
-        header_timeout_seconds: For the headers of a request, between two requests of a connection, and while
-            a client reads nothing of its response.
+        header_timeout_seconds: For the headers of a request, and between two requests of a connection.
         max_connections: Connections at a time. For a further one the oldest idle connection is closed, of the
-            client IP address with most of them; while none is idle it gets 503.
+            client IP address with most of them; while none is idle it gets 503, unless it is a probe's.
         max_connections_per_client: Connections at a time of one client IP address, except trusted proxies; 0
             is unlimited. For a further one the client's oldest idle connection is closed.
-        max_concurrent_requests_per_client: Requests at a time of one client IP address; 0 is unlimited. A
-            page with 200 images behind a proxy that speaks HTTP/2 requests all of them at once.
+        max_concurrent_requests_per_client: Requests at a time of one client IP address, except probes; 0 is
+            unlimited. A page with 200 images behind a proxy that speaks HTTP/2 requests all of them at once.
         body_idle_timeout_seconds: Longest pause between two chunks of a request body.
         body_timeout_seconds: Longest time for a whole body: 20 files of 50 MB at 5 Mbit/s take 28 minutes.
         json_body_timeout_seconds: Longest time for a JSON body: 1 MiB at 0.3 Mbit/s takes 28 seconds. Signing

@@ -128,6 +128,18 @@ class Blob:
             start += len(chunk)
             yield chunk
 
+    def read_cached(self, start: int, stop: int) -> bytes | None:
+        """Return the bytes as `read` does, or fewer, if that needs no disk; otherwise `None`."""
+        if self._file is None or not hasattr(os, "RWF_NOWAIT"):
+            return None
+        piece = bytearray(min(stop, self.size) - start)
+        try:
+            size = os.preadv(self._file.fileno(), [piece], start, os.RWF_NOWAIT)
+        except OSError:
+            # They are not in the page cache, or the file system cannot tell.
+            return None
+        return bytes(memoryview(piece)[:size])
+
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:

@@ -6,6 +6,7 @@ framework. Blocking work (database, files, rendering, authentication) runs in th
 
 from __future__ import annotations
 
+from asyncio import sleep
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -63,8 +64,8 @@ RELEVANT_HEADERS = frozenset(
 
 NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
 
-CHUNK_BYTES = 2**20
-"""Bytes of a file that are read at a time."""
+PIECE_BYTES = 32 * 2**10
+"""Bytes of a file that are read at a time: what a client that reads nothing occupies."""
 
 SECURITY_HEADERS: RawHeaders = [
     (b"x-content-type-options", b"nosniff"),
@@ -252,16 +253,21 @@ class DeliveryRoute:
             await self._stream(blob, byte_range or ByteRange(0, blob.size), send)
 
     async def _stream(self, blob: Blob, byte_range: ByteRange, send: Send) -> None:
-        """Send a part of a file, reading each chunk in a thread."""
+        """Send a part of a file, in pieces; one that is not in memory is read in a thread."""
         position = byte_range.start
         while position < byte_range.stop:
-            end = min(position + CHUNK_BYTES, byte_range.stop)
-            chunk = await self._executors.files.run(blob.read, position, end)
-            if not chunk:
+            end = min(position + PIECE_BYTES, byte_range.stop)
+            piece = blob.read_cached(position, end)
+            if piece is None:
+                piece = await self._executors.files.run(blob.read, position, end)
+            else:
+                # A client that reads fast must not keep the event loop from others.
+                await sleep(0)
+            if not piece:
                 raise EOFError(f"expected {byte_range.stop} bytes in a file but received {position}")
-            position += len(chunk)
-            more_body = position < byte_range.stop
-            await send({"type": "http.response.body", "body": chunk, "more_body": more_body})
+            position += len(piece)
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send(NO_BODY)
 
     def not_modified_start(self, resolved: ResolvedImage) -> HTTPResponseStartEvent:
         """Return the start of a 304 response."""

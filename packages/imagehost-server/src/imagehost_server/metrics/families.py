@@ -94,6 +94,12 @@ HTTP_RECEIVED = _counter(
 HTTP_SENT = _counter(
     "imagehost_http_response_body_bytes", "Bytes of response bodies that were sent.", "route"
 )
+HTTP_CUT = _counter(
+    "imagehost_http_responses_cut",
+    "Responses that ended before their last byte: the client read too slowly (`slow`), or closed the "
+    "connection (`disconnected`).",
+    "reason",
+)
 HTTP_CONNECTIONS = Family("imagehost_http_connections", Kind.GAUGE, "Open connections of clients.")
 IMAGE_LOOKUPS = _counter(
     "imagehost_image_lookups",

@@ -115,6 +115,10 @@ class Recorder:
         """
         self.table.errors.add(status, method if method in METHODS else OTHER_METHOD, route, request_id)
 
+    def response_cut(self, reason: str) -> None:
+        """Count a response that ended before its last byte."""
+        self._add(families.HTTP_CUT, reason)
+
     def image_in_memory(self) -> None:
         """Count an image that was sent from memory; on the event loop only."""
         self._values[self._memory_hits] += 1.0

@@ -3,7 +3,9 @@
 A client that opens thousands of connections and sends nothing must not take the places of others. So at a
 limit the oldest idle connection is closed for the new one: that of the same client at the limit per client,
 that of the client with the most idle connections at the limit of all. A connection with a request in progress
-is never closed for another. Every operation takes constant time.
+is never closed for another. While none is idle, the new one gets an extra place: for a probe, or a refusal.
+The newest connections have the extra places, so clients that stall cannot hold them. Every operation takes
+constant time.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from imagehost_core.limits import ip_address_key
 from imagehost_server.http.client_address import Network, is_trusted_proxy
 
 EXTRA_CONNECTIONS = 512
-"""Connections beyond a limit that get 503, while none is idle; further ones are not accepted."""
+"""Connections beyond a limit, while none is idle; for a further one the oldest of them is closed."""
 
 
 class _Client:
@@ -40,27 +42,32 @@ class OpenConnection:
 
     Args:
         table: The table.
-        client: Its client; `None` for a trusted proxy.
+        key: The rate limit key of its client's IP address; `None` for a trusted proxy.
         evict: Closes the connection at once, and returns whether it could: not while it sends a response.
+
+    Attributes:
+        is_open: Whether the connection is in the table: neither closed nor evicted.
+        is_admitted: Whether it is within the limits; otherwise it has an extra place.
     """
 
-    __slots__ = ("_client", "_evict", "_is_open", "_table")
+    __slots__ = ("_client", "_evict", "_key", "_table", "is_admitted", "is_open")
 
-    def __init__(self, table: ConnectionTable, client: _Client | None, evict: Callable[[], bool]) -> None:
+    def __init__(self, table: ConnectionTable, key: str | None, evict: Callable[[], bool]) -> None:
         self._table = table
-        self._client = client
+        self._key = key
+        self._client: _Client | None = None
         self._evict = evict
-        self._is_open = True
+        self.is_open = True
+        self.is_admitted = False
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the connection is in the table: neither closed nor evicted."""
-        return self._is_open
-
-    @property
-    def is_within_limits(self) -> bool:
-        """Whether the table has no more connections than the limits allow, of the client and of all."""
-        return self._table.is_within_limits(self._client)
+    def admit(self) -> bool:
+        """Admit the connection, as idle, if the limits allow it; return whether it is, or was before."""
+        if not self.is_admitted and self.is_open and self._table.make_room(self._key):
+            self._table.remove_extra(self)
+            self._client = self._table.count(self._key)
+            self.is_admitted = True
+            self.set_idle()
+        return self.is_admitted
 
     def set_evict(self, evict: Callable[[], bool]) -> None:
         """Replace the function that closes the connection."""
@@ -68,7 +75,7 @@ class OpenConnection:
 
     def set_idle(self) -> None:
         """Mark the connection as idle from now on: it may be closed for another."""
-        if self._is_open and self._client is not None:
+        if self.is_open and self._client is not None:
             self._table.add_idle(self, self._client)
 
     def set_busy(self) -> None:
@@ -78,14 +85,17 @@ class OpenConnection:
 
     def remove(self) -> None:
         """Remove the connection from the table, since it is closed."""
-        if self._is_open:
-            self._is_open = False
+        if self.is_open:
+            self.is_open = False
             self.set_busy()
-            self._table.subtract(self._client)
+            if self.is_admitted:
+                self._table.subtract(self._client)
+            else:
+                self._table.remove_extra(self)
 
     def evict(self) -> None:
         """Close the connection, or mark it as busy if it still sends a response."""
-        if self._evict():
+        if self._evict() or not self.is_admitted:
             self.remove()
         else:
             self.set_busy()
@@ -116,45 +126,71 @@ class ConnectionTable:
         self.is_draining = False
         self._limit = limit
         self._on_change = on_change
-        self._limit_per_client = limit_per_client or limit + EXTRA_CONNECTIONS
+        self._limit_per_client = limit_per_client or limit + 1
         self._trusted = trusted
         self._count = 0
         self._clients: dict[str, _Client] = {}
+        # The connections beyond the limits, the oldest first.
+        self._extra: OrderedDict[OpenConnection, None] = OrderedDict()
         # The clients by the number of their idle connections, and the highest number.
         self._by_idle: dict[int, OrderedDict[_Client, None]] = {}
         self._most_idle = 0
 
     def __len__(self) -> int:
         """Return the number of open connections."""
-        return self._count
+        return self._count + len(self._extra)
 
-    def add(self, ip_address: str, evict: Callable[[], bool]) -> OpenConnection | None:
-        """Add a new connection, which is idle; close others for it.
+    def add(self, ip_address: str, evict: Callable[[], bool]) -> OpenConnection:
+        """Add a new connection, which is idle, within the limits or in an extra place; close others for it.
 
         Args:
             ip_address: The IP address of the peer, or another text for a peer without one.
             evict: Closes the connection at once, and returns whether it could.
-
-        Returns:
-            The connection, or `None` if it must not be accepted.
         """
-        client = None if is_trusted_proxy(ip_address, self._trusted) else self._client(ip_address)
-        self._count += 1
-        self._on_change(self._count)
-        if client is not None:
-            client.count += 1
-        self._make_room(client)
-        if not self.is_within_limits(client, EXTRA_CONNECTIONS):
-            self.subtract(client)
-            return None
-        connection = OpenConnection(self, client, evict)
-        connection.set_idle()
+        key = None if is_trusted_proxy(ip_address, self._trusted) else ip_address_key(ip_address)
+        connection = OpenConnection(self, key, evict)
+        if not connection.admit():
+            if len(self._extra) == EXTRA_CONNECTIONS:
+                next(iter(self._extra)).evict()
+            self._extra[connection] = None
+            self._on_change(len(self))
         return connection
 
-    def is_within_limits(self, client: _Client | None, extra: int = 0) -> bool:
-        """Return whether the connections, of one client and of all, are at most `extra` beyond the limits."""
-        within = client is None or client.count <= self._limit_per_client + extra
-        return within and self._count <= self._limit + extra
+    def make_room(self, key: str | None) -> bool:
+        """Close idle connections for one of a client, and return whether the limits allow it now."""
+        client = None if key is None else self._clients.get(key)
+        while client is not None and client.count >= self._limit_per_client:
+            if not client.idle:
+                return False
+            next(iter(client.idle)).evict()
+        while self._count >= self._limit and self._most_idle:
+            next(iter(next(iter(self._by_idle[self._most_idle])).idle)).evict()
+        return self._count < self._limit
+
+    def count(self, key: str | None) -> _Client | None:
+        """Count a connection, and return its client; `None` for a trusted proxy."""
+        self._count += 1
+        self._on_change(len(self))
+        if key is None:
+            return None
+        client = self._clients.setdefault(key, _Client(key))
+        client.count += 1
+        return client
+
+    def subtract(self, client: _Client | None) -> None:
+        """Stop counting a connection of a client."""
+        self._count -= 1
+        self._on_change(len(self))
+        if client is not None:
+            client.count -= 1
+            if not client.count:
+                del self._clients[client.key]
+
+    def remove_extra(self, connection: OpenConnection) -> None:
+        """Free the extra place of a connection, if it has one."""
+        if connection in self._extra:
+            del self._extra[connection]
+            self._on_change(len(self))
 
     def add_idle(self, connection: OpenConnection, client: _Client) -> None:
         """Add a connection to its client's idle ones, as the newest of them."""
@@ -169,29 +205,6 @@ class ConnectionTable:
         if connection in client.idle:
             del client.idle[connection]
             self._sort(client, len(client.idle) + 1)
-
-    def subtract(self, client: _Client | None) -> None:
-        """Stop counting a connection of a client."""
-        self._count -= 1
-        self._on_change(self._count)
-        if client is not None:
-            client.count -= 1
-            if not client.count:
-                del self._clients[client.key]
-
-    def _client(self, ip_address: str) -> _Client:
-        key = ip_address_key(ip_address)
-        client = self._clients.get(key)
-        if client is None:
-            client = self._clients[key] = _Client(key)
-        return client
-
-    def _make_room(self, client: _Client | None) -> None:
-        """Close idle connections until the limits are met, or none is idle."""
-        while client is not None and client.count > self._limit_per_client and client.idle:
-            next(iter(client.idle)).evict()
-        while self._count > self._limit and self._most_idle:
-            next(iter(next(iter(self._by_idle[self._most_idle])).idle)).evict()
 
     def _sort(self, client: _Client, before: int) -> None:
         """Move a client to the others with its number of idle connections, from those with `before`."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from ipaddress import ip_network
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from litestar.enums import ScopeType
 
@@ -37,7 +37,16 @@ from imagehost_server.middleware.unread_body import DRAIN_TIMEOUT, RequestBody
 from imagehost_server.settings import is_loopback
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, HTTPScope, Message, Receive, ReceiveMessage, Scope, Send
+    from litestar.types import (
+        ASGIApp,
+        HTTPResponseBodyEvent,
+        HTTPScope,
+        Message,
+        Receive,
+        ReceiveMessage,
+        Scope,
+        Send,
+    )
 
 RawHeaders = list[tuple[bytes, bytes]]
 ReceivedHeaders = Iterable[tuple[bytes, bytes]]
@@ -57,6 +66,22 @@ FORWARDING_PREFIX = b"x-forwarded-"
 REJECTED = "rejected"
 """The member of `scope["state"]` of a request that the HTTP protocol has rejected and logged: the status."""
 
+CUT = "cut"
+"""The member of `scope["state"]` of a request whose response has ended before its last byte: a `Cut`."""
+
+
+class Cut(NamedTuple):
+    """How a response has ended before its last byte.
+
+    Attributes:
+        reason: `slow` if the client read it too slowly, `disconnected` if it closed the connection.
+        unsent_bytes: Bytes that the application had sent and the kernel had not taken.
+    """
+
+    reason: str
+    unsent_bytes: int
+
+
 HTTP_1_0 = ("1.0", "1")
 """HTTP/1.0 as the ASGI specification spells it, and as some servers do."""
 
@@ -69,7 +94,14 @@ PROBE_PATHS = frozenset({"/healthz", "/readyz"})
 PROBE_METHODS = frozenset({"GET", "HEAD"})
 
 
+PIECE_BYTES = 64 * 2**10
+"""A larger body is sent in pieces, each when the kernel has taken the one before."""
+
 _STOPPING = "the server is stopping"
+
+
+class ResponseCutError(OSError):
+    """The connection was closed before the end of the response: the application need not go on."""
 
 
 class HeadersTooLargeError(BadRequestError):
@@ -148,11 +180,13 @@ class SecurityMiddleware:
                 raise UnavailableError(_STOPPING)
             await self._require_valid_request(scope)
             sender.may_drain = True
-            key = self.in_progress.acquire(ip_address)
+            # Clients that stall must not keep a load balancer at the same address from probing.
+            key = None if is_probe(scope) else self.in_progress.acquire(ip_address)
             try:
                 await self.app(scope, body, sender.send)
             finally:
-                self.in_progress.release(key)
+                if key is not None:
+                    self.in_progress.release(key)
         except asyncio.CancelledError:
             # The server stops, and the grace period is over.
             if sender.status:
@@ -160,6 +194,8 @@ class SecurityMiddleware:
             sender.may_drain = False
             await error_response(UnavailableError(_STOPPING), request_id).send(sender.send)
         except Exception as error:
+            if CUT in state:
+                return
             response = error_response(error, request_id)
             # A response that has begun is cut off by closing the connection, so that the client notices.
             if sender.status:
@@ -169,10 +205,15 @@ class SecurityMiddleware:
             route = str(state.get("route") or scope.get("path_template", UNROUTED))
             if REJECTED not in state:
                 method, status, seconds = scope["method"], sender.status, time.perf_counter() - started
-                self.recorder.request(method, route, status, seconds, body.received_bytes, sender.sent_bytes)
+                cut, sent_bytes = state.get(CUT), sender.sent_bytes
+                if cut is not None:
+                    sent_bytes = max(0, sent_bytes - cut.unsent_bytes)
+                    self.recorder.response_cut(cut.reason)
+                self.recorder.request(method, route, status, seconds, body.received_bytes, sent_bytes)
                 if status >= 500:
                     self.recorder.error(method, route, status, request_id)
-                self.log(method, path, ip_address, status, request_id, seconds)
+                fields = {} if cut is None else {"cut": cut.reason, "sent_bytes": sent_bytes}
+                self.log(method, path, ip_address, status, request_id, seconds, **fields)
 
     async def _require_valid_request(self, scope: HTTPScope) -> None:
         try:
@@ -198,7 +239,14 @@ class SecurityMiddleware:
         return ((b"x-request-id", request_id.encode()), *(self._hsts if over_https else ()))
 
     def log(
-        self, method: str, path: str, ip_address: str, status: int, request_id: str, seconds: float
+        self,
+        method: str,
+        path: str,
+        ip_address: str,
+        status: int,
+        request_id: str,
+        seconds: float,
+        **details: object,
     ) -> None:
         """Write the access log's line of a request, if the access log is on.
 
@@ -209,20 +257,45 @@ class SecurityMiddleware:
             status: The status of the response; 0 = no response was sent.
             request_id: The request id.
             seconds: How long the request took.
+            details: Further fields of the line.
         """
         if self._log_access and access_log.isEnabledFor(logging.INFO):
-            fields = {
+            fields: dict[str, object] = {
                 "method": method,
                 "path": quote_value(path, MAX_LOGGED_PATH)[1:-1],
                 "status": status,
                 "ms": round(1000 * seconds, 1),
                 "client": ip_address,
                 "request_id": request_id,
+                **details,
             }
-            # Without the search for the calling function, which `Logger.info` does.
-            record = logging.LogRecord(access_log.name, logging.INFO, __file__, 0, "request", None, None)
-            record.fields = fields
-            access_log.handle(record)
+            _handle("request", fields)
+
+    def log_cut(self, client: tuple[str, int] | None, request_id: str, unsent_bytes: int) -> None:
+        """Count and log the end of a connection whose client reads responses, logged before, too slowly.
+
+        Args:
+            client: The IP address and the port of the peer.
+            request_id: The id of the last request.
+            unsent_bytes: Bytes of the responses that the kernel had not taken.
+        """
+        self.recorder.response_cut("slow")
+        if self._log_access and access_log.isEnabledFor(logging.INFO):
+            ip_address = client[0] if client else ""
+            fields = {
+                "client": ip_address,
+                "request_id": request_id,
+                "cut": "slow",
+                "unsent_bytes": unsent_bytes,
+            }
+            _handle("response cut", fields)
+
+
+def _handle(event: str, fields: Mapping[str, object]) -> None:
+    """Write a line, without the search for the calling function that `Logger.info` does."""
+    record = logging.LogRecord(access_log.name, logging.INFO, __file__, 0, event, None, None)
+    record.fields = fields
+    access_log.handle(record)
 
 
 def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> None:
@@ -356,5 +429,19 @@ class _ResponseSender:
             headers = [*message["headers"], *limits, *self._headers, *close, *self._cors(self.status)]
             message = {**message, "headers": headers}
         elif message["type"] == "http.response.body":
-            self.sent_bytes += len(message["body"])
+            body = message["body"]
+            if len(body) > PIECE_BYTES and not message.get("more_body", False):
+                for start in range(0, len(body), PIECE_BYTES):
+                    piece = body[start : start + PIECE_BYTES]
+                    part: HTTPResponseBodyEvent = {**message, "body": piece, "more_body": True}
+                    await self._send_part(part)
+                message = {**message, "body": b""}
+        await self._send_part(message)
+
+    async def _send_part(self, message: Message) -> None:
+        """Send a message; raise ResponseCutError if the connection was closed meanwhile."""
         await self._send(message)
+        if CUT in self._state:
+            raise ResponseCutError
+        if message["type"] == "http.response.body":
+            self.sent_bytes += len(message["body"])

@@ -6,6 +6,7 @@ adds deadlines for silent clients, limits, errors in the form of the JSON API, a
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -16,11 +17,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableError
 from imagehost_server.app import Application
 from imagehost_server.delivery.fast_path import Peer
+from imagehost_server.middleware.security import CUT, Cut
 from imagehost_server.serve.head_limit import FEED_BYTES, HeadLimit
 from imagehost_server.serve.lingering_close import LingeringClose
-from imagehost_server.serve.rejection import UNKNOWN, Rejection, send_error, to_bad_request
+from imagehost_server.serve.rejection import UNKNOWN, Rejection, send_error, serve_probe, to_bad_request
 from imagehost_server.serve.request_line import loggable_path, parse_request_target, require_http_1
 from imagehost_server.serve.response_transport import ResponseTransport
+from imagehost_server.serve.slow_readers import ReadProgress, acknowledged_bytes
 from imagehost_server.serve.states import (
     AWAITING_CLIENT,
     EVICTABLE,
@@ -50,6 +53,9 @@ MAX_PIPELINED = 100
 RETRY_SECONDS = 1
 """`Retry-After` of a response to too many connections: most live for a shorter time."""
 
+EXTRA_SECONDS = 2.0
+"""Time for the head of a request on a connection beyond the limits."""
+
 
 class HttpProtocol(HttpToolsProtocol):
     """A connection. uvicorn creates one per client, and `TlsListener` one with a place in the table.
@@ -74,17 +80,17 @@ class HttpProtocol(HttpToolsProtocol):
         self._settings = application.http
         self._table = application.connections
         self._peer = Peer("http", None)
-        # Whether the connection was ever within the limits of `HttpSettings`.
-        self._admitted = False
-        # `None` if it is not accepted.
+        # `None` until the connection is made.
         self._place = place
         # The request whose application runs; `self.cycle` is the newest, which may wait behind it.
         self._active_cycle: RequestResponseCycle | None = None
         self._head_limit = HeadLimit()
         # The start of the time in which the client must send something, by the loop's clock.
         self._waiting_since = self.loop.time()
-        # The size of the write buffer at the last check of the deadlines.
-        self._unsent_bytes = 0
+        # `None` if nothing waited for the client at the last check of the deadlines.
+        self._progress: ReadProgress | None = None
+        # The head of the last response on the fast path, if it had to wait.
+        self._unsent_head = b""
         self._timer: TimerHandle | None = None
         # When the newest request began, by `time.perf_counter()`.
         self._request_started = 0.0
@@ -111,13 +117,14 @@ class HttpProtocol(HttpToolsProtocol):
             self._place.set_evict(self._evict)
         else:
             self._place = self._table.add(self.client[0] if self.client else "", self._evict)
-        if self._place is None or not self._place.is_open:
+        if not self._place.is_open:
             self._abort()
             return
-        self._admit()
+        # A response goes on when all that was written before has reached the kernel.
+        self.transport.set_write_buffer_limits(high=0)
         self._peer = Peer(self.scheme or "http", self.client)
         self._waiting_since = self.loop.time()
-        self._timer = self.loop.call_later(self._settings.header_timeout_seconds, self._check_deadlines)
+        self._timer = self.loop.call_later(self._head_seconds(), self._check_deadlines)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer and the application."""
@@ -129,6 +136,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._lingering is not None:
             self._lingering.cancel()
         if self._active_cycle is not None:
+            self._mark_cut("disconnected", 0)
             _disconnect(self._active_cycle)
         super().connection_lost(exc)
 
@@ -176,7 +184,7 @@ class HttpProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Pass the request to the application, or to one that responds 503 to too many connections."""
+        """Pass the request to the application; beyond the limits of connections only if it is a probe."""
         self._head_limit.set_parsed()
         method, version = self.parser.get_method(), self.parser.get_http_version()
         require_http_1(method, version)
@@ -190,7 +198,7 @@ class HttpProtocol(HttpToolsProtocol):
         target.replace_host(self.headers)
         if not self._admit():
             error = UnavailableError("expected fewer connections at a time", retry_after=RETRY_SECONDS)
-            self.app = partial(send_error, self._security, error)
+            self.app = partial(serve_probe, self.app, self._security, error)
         # RFC 9110, 10.1.1: an HTTP/1.0 client does not understand 100 Continue.
         self.expect_100_continue = self.expect_100_continue and version != "1.0"
         super().on_headers_complete()
@@ -230,7 +238,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active_cycle = cycle
-        cycle.keep_alive = cycle.keep_alive and not (self._table.is_draining and not self.pipeline)
+        is_last = self._table.is_draining and not self.pipeline
+        cycle.keep_alive = cycle.keep_alive and not is_last and self._admit()
         cycle.transport = ResponseTransport(self.transport, self.loop, cycle, self._end_last_response)
         super()._start_asgi_task(cycle, app)
 
@@ -254,6 +263,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._place.set_idle()
         head, body = response
         self.transport.writelines((head, body) if body else (head,))
+        self._unsent_head = head if self.transport.get_write_buffer_size() else b""
         return True
 
     def _parse(self, data: bytes) -> None:
@@ -296,9 +306,14 @@ class HttpProtocol(HttpToolsProtocol):
                 return
 
     def _admit(self) -> bool:
-        """Admit the connection if it is within the limits; return whether it is, or was before."""
-        self._admitted = self._admitted or (self._place is not None and self._place.is_within_limits)
-        return self._admitted
+        """Admit the connection if the limits allow it; return whether it is, or was before."""
+        return self._place is not None and self._place.admit()
+
+    def _head_seconds(self) -> float:
+        """Return the time for the head of a request."""
+        timeout = self._settings.header_timeout_seconds
+        is_extra = self._place is not None and not self._place.is_admitted
+        return min(timeout, EXTRA_SECONDS) if is_extra else timeout
 
     # Ending a connection.
 
@@ -378,20 +393,55 @@ class HttpProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _check_deadlines(self) -> None:
-        """Close the connection if the client has sent or read nothing for too long; else check again."""
-        now, timeout = self.loop.time(), self._settings.header_timeout_seconds
-        unsent, unsent_before = self.transport.get_write_buffer_size(), self._unsent_bytes
-        if unsent and unsent == unsent_before:
-            self._abort()
-            return
-        self._unsent_bytes = unsent
-        if unsent:
+        """Close the connection if the client sends nothing or reads too slowly; else check again."""
+        now, timeout = self.loop.time(), self._head_seconds()
+        if self.transport.get_write_buffer_size():
             self._waiting_since = now
+            if self._is_too_slow(now):
+                self._cut()
+                return
+        else:
+            self._progress = None
         remaining = self._waiting_since + timeout - now if self.state in AWAITING_CLIENT else timeout
         if remaining <= 0:
             self._close()
-        else:
-            self._timer = self.loop.call_later(remaining, self._check_deadlines)
+            return
+        if self._progress is not None:
+            remaining = min(remaining, self._progress.deadline - now)
+        self._timer = self.loop.call_later(remaining, self._check_deadlines)
+
+    def _is_too_slow(self, now: float) -> bool:
+        """Return whether the client, for which bytes wait, has read too slowly until now."""
+        acknowledged = acknowledged_bytes(self.transport)
+        if acknowledged is None:
+            return False
+        progress = self._progress or ReadProgress.start(acknowledged, now)
+        self._progress = progress.update(acknowledged, now)
+        return self._progress is None
+
+    def _cut(self) -> None:
+        """Abort the connection because the client reads its response too slowly."""
+        unsent = self.transport.get_write_buffer_size()
+        if not self._mark_cut("slow", unsent):
+            # The response was complete for the application, which has logged it.
+            self._security.log_cut(self.client, self._last_request_id(), unsent)
+        self._abort()
+
+    def _mark_cut(self, reason: str, unsent_bytes: int) -> bool:
+        """Tell the application that its response is cut; return whether one is in progress."""
+        cycle = self._active_cycle
+        if cycle is None or not cycle.response_started or cycle.response_complete:
+            return False
+        cycle.scope["state"].setdefault(CUT, Cut(reason, unsent_bytes))
+        return True
+
+    def _last_request_id(self) -> str:
+        """Return the id of the last request that got a response."""
+        match = re.search(rb"\r\nx-request-id: (\w+)", self._unsent_head)
+        if match is not None:
+            return match[1].decode()
+        scope = self._active_cycle.scope if self._active_cycle is not None else None
+        return str(scope["state"].get("request_id", UNKNOWN)) if scope is not None else UNKNOWN
 
 
 def _disconnect(cycle: RequestResponseCycle) -> None:

@@ -15,10 +15,10 @@ from imagehost_core.errors import BadRequestError, ImageHostError
 from imagehost_server.http.client_address import client_address
 from imagehost_server.http.responses import RawResponse, error_response
 from imagehost_server.metrics.recorder import UNROUTED
-from imagehost_server.middleware.security import REJECTED, SecurityMiddleware, is_https
+from imagehost_server.middleware.security import REJECTED, SecurityMiddleware, is_https, is_probe
 
 if TYPE_CHECKING:
-    from litestar.types import HTTPScope, Receive, Scope, Send
+    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 UNKNOWN = "-"
 """Method and path in the access log where no valid request line was received."""
@@ -112,6 +112,21 @@ class Rejection:
         # RFC 9110, 9.3.2: a response to HEAD has the headers of one to GET, and no content.
         body = b"" if self.method == "HEAD" else response.body
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+async def serve_probe(
+    app: ASGIApp,
+    security: SecurityMiddleware,
+    error: ImageHostError,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+) -> None:
+    """Pass a probe to the application, and respond with an error to any other request."""
+    if is_probe(cast("HTTPScope", scope)):
+        await app(scope, receive, send)
+    else:
+        await send_error(security, error, scope, receive, send)
 
 
 async def send_error(

@@ -19,6 +19,7 @@ from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import create_table_file, slots_for
 from imagehost_server.serve import supervisor
 from imagehost_server.serve.allocator import ALLOCATOR_VARIABLES
+from imagehost_server.serve.slow_readers import limit_unsent_bytes
 from imagehost_server.settings import ServerSettings, is_loopback
 
 if sys.platform != "win32":
@@ -49,6 +50,7 @@ def run(data: Path, settings: ServerSettings) -> None:
         socket.create_server((listen.host, listen.port), family=family) as listener,
         tempfile.TemporaryFile() as configuration,
     ):
+        limit_unsent_bytes(listener)
         warn_of_plain_http(listener.getsockname()[0], settings)
         warn_of_stale_caches(settings)
         if sys.platform == "win32":

@@ -89,7 +89,7 @@ class TlsListener:
             await asyncio.sleep(0)
 
     def _start(self, connection: socket.socket, ip_address: str) -> None:
-        """Start the handshake of a connection, unless there are far too many."""
+        """Start the handshake of a connection."""
 
         def evict() -> bool:
             # The handshake fails then, and closes the socket.
@@ -98,9 +98,6 @@ class TlsListener:
             return True
 
         place = self._table.add(ip_address, evict)
-        if place is None:
-            connection.close()
-            return
         task = self._loop.create_task(self._shake_hands(connection, place))
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
