@@ -45,8 +45,8 @@ FIELDS_BYTES = 64 * 2**10
 """The size of all text fields of a form."""
 MAX_PARTS = MAX_FILES_PER_REQUEST + 80
 """Parts of a form: an upload has 8 options, and programs may add fields for each file."""
-BATCH_BYTES = 2**20
-"""Bytes that are buffered before a thread parses, hashes and writes them."""
+BATCH_BYTES = 64 * 2**10
+"""Bytes that are buffered before a thread parses, hashes and writes them: what a slow upload occupies."""
 
 
 class UploadForm(Enum):
