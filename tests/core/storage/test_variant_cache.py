@@ -272,6 +272,21 @@ def test_a_render_in_progress_caches_nothing_for_a_deleted_image(cache_dir: Cach
         cache.put(ID, "other", b"data")
 
 
+def test_a_purge_waits_for_a_variant_that_is_being_written(cache_dir: CacheDir) -> None:
+    """The image is deleted after a render has seen that it exists, and before the variant is on the disk."""
+    purge = threading.Thread(target=lambda: cache_dir.cache().purge(ID))
+
+    def exists(_image_id: ImageId) -> bool:
+        purge.start()
+        # It cannot end before the variant is written.
+        purge.join(timeout=0.5)
+        return True
+
+    cache_dir.cache(exists=exists).put(ID, "key", b"data")
+    purge.join()
+    assert cache_dir.on_disk() == []
+
+
 def test_a_variant_that_is_read_during_a_change_is_not_cached_in_memory(cache_dir: CacheDir) -> None:
     cache = cache_dir.cache()
     cache_dir.cache().put(ID, "key", b"data")
