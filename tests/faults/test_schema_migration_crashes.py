@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.core.services.test_migration import rows_of
+from tests.core.services.host_content import rows_of
 from tests.faults.changes import open_host, upload
 from tests.faults.crash_points import OPEN, KilledProgram, killed_program
 from tests.faults.engines import EnginePair

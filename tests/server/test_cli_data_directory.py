@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from imagehost_core import ImageHost
 from imagehost_server.cli.main import main
 
-CREATES = {"serve", "restore", "migrate"}
+CREATES = {"serve", "restore"}
 """The commands that create a data directory."""
 
 
@@ -58,8 +58,8 @@ def test_the_first_commands_are_known() -> None:
     assert {("serve",), ("config",), ("users", "create"), ("keys", "create")} <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("path", [path for path in COMMANDS if path != ("migrate",)], ids=" ".join)
-def test_commands_other_than_migrate_take_the_data_directory_from_the_environment(
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_all_commands_take_the_data_directory_from_the_environment(
     path: tuple[str, ...],
 ) -> None:
     [option] = [option for option in COMMANDS[path].params if option.name == "data"]

@@ -117,7 +117,7 @@ def stored_files() -> Callable[[Path], list[str]]:
         return sorted(
             str(path.relative_to(directory))
             for path in paths
-            if path.name != "lock" and path.suffix != ".incomplete"
+            if path.name not in {"lock", "installation.json"} and path.suffix != ".incomplete"
         )
 
     return list_files

@@ -31,6 +31,7 @@ from imagehost_core import (
     parse_page_request,
     restore,
 )
+from imagehost_core.installation import RECORD_NAME
 from imagehost_core.models import ALL_SCOPES, Role
 from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
@@ -38,7 +39,7 @@ from imagehost_core.testing import FrozenClock, make_image
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
-RESTORED_FILES = {"imagehost.sqlite3", "images", "secret"}
+RESTORED_FILES = {"installation.json", "imagehost.sqlite3", "images", "secret"}
 LARGE = make_image(1_400, 1_100)
 """An image with derivatives."""
 
@@ -78,7 +79,11 @@ def albums_of(host: ImageHost, owner: str = "admin") -> list[Album]:
 
 def files_of_images(data: Path) -> dict[str, bytes]:
     root = data / "images"
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and RECORD_NAME not in path.name
+    }
 
 
 def content(host: ImageHost) -> dict[str, object]:

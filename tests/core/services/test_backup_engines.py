@@ -2,52 +2,19 @@
 
 from __future__ import annotations
 
-import io
-import shutil
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from threading import Event
 
 import pytest
-from tests.core.services.conftest import ONE_WORKER
-from tests.core.services.furnished_host import furnish
-from tests.core.services.test_migration import at, content
-from tests.object_store import S3Server
 
-from imagehost_core import ImageHost, migrate, restore
+from imagehost_core import ImageHost
 from imagehost_core.db.postgres_database import PostgresDatabase
 from imagehost_core.db.snapshot import Snapshot
-from imagehost_core.settings import Settings, StorageSettings
+from imagehost_core.settings import Settings
 
 pytestmark = pytest.mark.external
-
-
-def test_a_backup_of_postgres_and_an_object_store_restores_the_host(
-    tmp_path: Path, samples: Mapping[str, bytes], postgres_url: str, s3_server: S3Server
-) -> None:
-    source, data, bucket = tmp_path / "source", tmp_path / "data", s3_server.url()
-    with ImageHost.open(source, settings=ONE_WORKER) as host:
-        furnish(host, lambda host: host._context, samples)
-    migrate(at(source), at(postgres_url, bucket))
-    settings = Settings(
-        database=postgres_url, storage=StorageSettings(url=bucket), rendering=ONE_WORKER.rendering
-    )
-    stream = io.BytesIO()
-    with ImageHost.open(data, settings=settings) as host:
-        result = host.backups.write(stream)
-        assert (result.deleted, result.damaged) == ((), ())
-    stream.seek(0)
-    restore([stream], tmp_path / "restored")
-    # What a restore ends.
-    ended = {"sessions", "tombstones", "webhook_deliveries"}
-    expected = {name: value for name, value in content(source).items() if name not in ended}
-    restored = content(tmp_path / "restored")
-    assert {name: value for name, value in restored.items() if name not in ended} == expected
-    with ImageHost.open(tmp_path / "restored", settings=ONE_WORKER) as host:
-        assert list(host.check()) == []
-    shutil.rmtree(data)
 
 
 def test_a_copy_of_a_database_on_postgres_is_of_one_instant(tmp_path: Path, postgres_url: str) -> None:

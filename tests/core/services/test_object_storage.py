@@ -168,7 +168,7 @@ def test_files_without_a_record_are_collected_when_no_upload_can_be_in_progress(
 ) -> None:
     host = opened(settings=settings_of(url))
     kept = host.upload(LARGE, owner="admin")
-    context = open_context(tmp_path / "other", settings_of(url), utc_now, os.urandom)
+    context = open_context(host.path, settings_of(url), utc_now, os.urandom)
     orphan = store_orphan(context)
     context.close()
     assert host.maintenance.collect_garbage().orphans == ()
@@ -183,7 +183,7 @@ def test_a_store_is_searched_after_a_crash_when_no_upload_can_be_in_progress(
     url: str, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = opened(settings=settings_of(url))
-    context = open_context(tmp_path / "other", settings_of(url), utc_now, os.urandom)
+    context = open_context(host.path, settings_of(url), utc_now, os.urandom)
     orphan = store_orphan(context)
     context.close()
     marker = tmp_path / "data" / "staging" / "killed.incomplete"
@@ -212,7 +212,7 @@ def test_a_backup_is_restored_into_another_store(
     full.seek(0)
     increment.seek(0)
     target = settings_of(s3_server.url())
-    result = restore([full, increment], tmp_path / "restored", storage=target.storage)
+    result = restore([full, increment], tmp_path / "restored", settings=target)
     assert result.image_count == 2
     restored = opened(tmp_path / "restored", target)
     assert {finding.kind for finding in restored.integrity.check()} == set()
@@ -232,11 +232,15 @@ def test_a_damaged_backup_leaves_nothing_in_the_store(
     host.backups.write(stream)
     target = s3_server.url()
     with pytest.raises(ValidationError):
-        restore([io.BytesIO(stream.getvalue()[:-100])], tmp_path / "new", storage=StorageSettings(url=target))
+        restore(
+            [io.BytesIO(stream.getvalue()[:-100])],
+            tmp_path / "new",
+            settings=Settings(storage=StorageSettings(url=target)),
+        )
     assert objects(target) == []
     assert not (tmp_path / "new").exists()
     stream.seek(0)
-    restore([stream], tmp_path / "new", storage=StorageSettings(url=target))
+    restore([stream], tmp_path / "new", settings=Settings(storage=StorageSettings(url=target)))
     assert len(objects(target)) == len(objects(url))
 
 
@@ -247,8 +251,8 @@ def test_a_backup_is_not_restored_into_a_store_with_images(url: str, opened: Ope
     host.backups.write(stream)
     stream.seek(0)
     before = objects(url)
-    with pytest.raises(ConflictError, match="expected no images in s3://"):
-        restore([stream], tmp_path / "new", storage=StorageSettings(url=url))
+    with pytest.raises(ConflictError, match="expected no host in s3://"):
+        restore([stream], tmp_path / "new", settings=Settings(storage=StorageSettings(url=url)))
     assert objects(url) == before
 
 

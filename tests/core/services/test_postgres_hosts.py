@@ -37,7 +37,8 @@ LIMITS = LimitSettings(api_per_minute=0, api_per_hour=0, api_per_day=0, uploads_
 
 @pytest.fixture
 def open_host(postgres_url: str, tmp_path: Path) -> Iterator[Callable[..., ImageHost]]:
-    """A function that opens one more host, with a data directory of its own."""
+    """A function that opens one more host, with a data directory of its own and the same images."""
+    (tmp_path / "images").mkdir()
     with ExitStack() as stack:
         numbers = iter(range(100))
 
@@ -49,6 +50,8 @@ def open_host(postgres_url: str, tmp_path: Path) -> Iterator[Callable[..., Image
                 webhooks=WebhookSettings(allow_loopback=True),
             )
             path = tmp_path / f"host-{next(numbers)}"
+            path.mkdir()
+            (path / "images").symlink_to(tmp_path / "images")
             return stack.enter_context(ImageHost.open(path, settings=settings, **arguments))  # type: ignore[arg-type]
 
         yield open_host

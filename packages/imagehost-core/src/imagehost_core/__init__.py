@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         WebhookId,
     )
     from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort, parse_image_list
+    from imagehost_core.installation import InstallationRecord, RecordState
     from imagehost_core.jobs import RenderJob
     from imagehost_core.limits import Decision, RateLimitPolicy, Window, decide
     from imagehost_core.models import (
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
         WindowState,
     )
     from imagehost_core.services.accounts import AccountChanges
+    from imagehost_core.services.adoption import Adoption, adopt
     from imagehost_core.services.backup import BackupInfo, BackupProgress, BackupResult, BackupService
     from imagehost_core.services.bulk import Admit, BulkResult, BulkStatus
     from imagehost_core.services.cache_purges import CachePurgeService
@@ -138,15 +140,6 @@ if TYPE_CHECKING:
         SourceItem,
     )
     from imagehost_core.services.maintenance import HostStatistics, MaintenanceService
-    from imagehost_core.services.migration import (
-        HostLocation,
-        MigrationCallback,
-        MigrationProgress,
-        MigrationResult,
-        MigrationStage,
-        migrate,
-        parse_host_location,
-    )
     from imagehost_core.services.owners import Owner
     from imagehost_core.services.references import (
         AccountRef,
@@ -188,6 +181,7 @@ __all__ = [
     "AccountService",
     "AccountUsage",
     "Admit",
+    "Adoption",
     "Album",
     "AlbumCreated",
     "AlbumId",
@@ -237,7 +231,6 @@ __all__ = [
     "Format",
     "GalleryPage",
     "GarbageReport",
-    "HostLocation",
     "HostResolver",
     "HostStatistics",
     "IdempotencyService",
@@ -264,6 +257,7 @@ __all__ = [
     "ImportService",
     "ImportSource",
     "ImportStatus",
+    "InstallationRecord",
     "InsufficientStorageError",
     "IntegrityService",
     "InternalError",
@@ -283,10 +277,6 @@ __all__ = [
     "MemoryBlobStore",
     "MetadataKind",
     "MethodNotAllowedError",
-    "MigrationCallback",
-    "MigrationProgress",
-    "MigrationResult",
-    "MigrationStage",
     "NotFoundError",
     "Observer",
     "OmittedItem",
@@ -311,6 +301,7 @@ __all__ = [
     "RateLimitError",
     "RateLimitPolicy",
     "RateLimiter",
+    "RecordState",
     "RenderJob",
     "Rendered",
     "RenderingSettings",
@@ -361,12 +352,11 @@ __all__ = [
     "WebhookWithSecret",
     "Window",
     "WindowState",
+    "adopt",
     "authorize",
     "decide",
     "deserialize_event",
     "event_schemas",
-    "migrate",
-    "parse_host_location",
     "parse_image_list",
     "parse_page_request",
     "parse_transform",

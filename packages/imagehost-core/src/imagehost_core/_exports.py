@@ -26,6 +26,7 @@ EXPORTS: dict[str, str] = {
     "host": "ImageHost",
     "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random SessionId WebhookId",
     "image_lists": "ImageFilter ImageListRequest ImageSort parse_image_list",
+    "installation": "InstallationRecord RecordState",
     "jobs": "RenderJob",
     "limits": "Decision RateLimitPolicy Window decide",
     "models": """
@@ -44,6 +45,7 @@ EXPORTS: dict[str, str] = {
     """,
     "services.accounts": "AccountChanges",
     "services.cache_purges": "CachePurgeService",
+    "services.adoption": "Adoption adopt",
     "services.backup": "BackupInfo BackupProgress BackupResult BackupService",
     "services.bulk": "Admit BulkResult BulkStatus",
     "services.delivery": "ImageResolver",
@@ -54,10 +56,6 @@ EXPORTS: dict[str, str] = {
         SourceItem
     """,
     "services.maintenance": "HostStatistics MaintenanceService",
-    "services.migration": """
-        HostLocation MigrationCallback MigrationProgress MigrationResult MigrationStage migrate
-        parse_host_location
-    """,
     "services.owners": "Owner",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
     "services.restore": "RestoreResult restore",

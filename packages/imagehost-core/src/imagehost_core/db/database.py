@@ -184,6 +184,16 @@ class Database(Queryable, Protocol):
             InsufficientStorageError: The disk is full.
         """
 
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether writes are refused, because the host was or is being moved."""
+
+    def refuse_writes(self) -> None:
+        """Wait for writes in progress; let each later one raise UnavailableError, in all processes."""
+
+    def allow_writes(self) -> None:
+        """Allow writes again."""
+
     def request_lock(self, name: str, seconds: float) -> AbstractContextManager[bool]:
         """Hold the lock of a name while a block runs; no other host that shares the database holds it.
 

@@ -152,16 +152,6 @@ def release_slot(transaction: Transaction, sender_slot: int) -> None:
     )
 
 
-def detach_leases(transaction: Transaction) -> None:
-    """Take all leases from the slots of senders that may still be sending, so that each ends when it expires.
-
-    On a host whose slots are others, the next sender in a slot would release those of the slot's number.
-    """
-    transaction.execute(
-        "UPDATE webhook_deliveries SET leased_by = NULL WHERE lease_expires_at IS NOT NULL", {}
-    )
-
-
 def is_held(transaction: Transaction, leased: LeasedDelivery) -> bool:
     """Return whether a lease is still the delivery's current one: neither released nor replaced."""
     sql = "SELECT id FROM webhook_deliveries WHERE id = :id AND lease_expires_at = :expires_at"

@@ -25,6 +25,7 @@ from imagehost_core._util.clock import SynchronizedClock
 from imagehost_core.db.coherence import CacheCoherence
 from imagehost_core.db.database import ProcessCaches, SqlRow, SqlValue, Transaction
 from imagehost_core.db.dialect import POSTGRES, Dialect
+from imagehost_core.db.installation import EXISTS_IN_POSTGRES, SELECT
 from imagehost_core.db.member_rows import INSERT_INVALIDATION
 from imagehost_core.db.membership import LEASE_SECONDS
 from imagehost_core.db.postgres_connection import (
@@ -37,8 +38,10 @@ from imagehost_core.db.postgres_locks import PostgresRequestLocks
 from imagehost_core.db.schema import postgres_migrations
 from imagehost_core.db.sqlite_copy import copy_to_sqlite
 from imagehost_core.db.statements import insert_statement, to_psycopg
+from imagehost_core.db.table_copy import COPIED
 from imagehost_core.errors import InternalError
 from imagehost_core.ids import AccountId
+from imagehost_core.installation import parse_record, require_known_migrations
 from imagehost_core.observer import Observer, TransactionEnded, ignore
 
 TIMEOUT_SECONDS = 5.0
@@ -51,6 +54,18 @@ write transactions, shared by those of accounts, and the class of the locks of a
 _MIGRATION = 0x696D6703
 _RECONNECT_SECONDS = 4
 """Seconds for which the pool retries a connection, with growing pauses; after that the next request does."""
+_REFUSES_WRITES = "SELECT 1 AS found FROM pg_trigger WHERE tgname = 'refuse_moved' LIMIT 1"
+# The error is that of a standby (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+_REFUSE = """
+CREATE OR REPLACE FUNCTION refuse_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'this host is moved to another' USING ERRCODE = 'read_only_sql_transaction';
+END $$
+"""
+_TRIGGER = """
+CREATE OR REPLACE TRIGGER refuse_moved BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {}
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_moved()
+"""
 _has_no_time_limit: ContextVar[bool] = ContextVar("has_no_time_limit", default=False)
 
 
@@ -198,6 +213,25 @@ class PostgresDatabase:
                 copy_to_sqlite(PostgresTransaction(connection, self._dialect, {}), path)
             finally:
                 _roll_back(connection)
+
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether writes are refused, as `Database.refuses_writes`."""
+        return self.fetch_one(_REFUSES_WRITES, {}) is not None
+
+    def refuse_writes(self) -> None:
+        """Refuse writes by triggers, which also other hosts obey that are connected already."""
+        with self.without_time_limit(), self.transaction() as transaction:
+            # It waits for all transactions that write, and lets none begin.
+            transaction.execute(f"LOCK TABLE {', '.join(COPIED)} IN SHARE ROW EXCLUSIVE MODE", {})
+            transaction.execute(_REFUSE, {})
+            for table in COPIED:
+                transaction.execute(_TRIGGER.format(table), {})
+
+    def allow_writes(self) -> None:
+        """Allow writes again."""
+        with self.transaction() as transaction:
+            transaction.execute("DROP FUNCTION IF EXISTS refuse_moved CASCADE", {})
 
     def request_lock(self, name: str, seconds: float) -> AbstractContextManager[bool]:
         """Hold the lock of a name while a block runs, as `Database.request_lock` does."""
@@ -380,6 +414,10 @@ def _migrate(parameters: dict[str, Any]) -> SynchronizedClock:
             "name TEXT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())"
         )
         applied = {row["name"] for row in connection.execute("SELECT name FROM migrations")}
+        has_record = connection.execute(EXISTS_IN_POSTGRES).fetchone() is not None
+        row = connection.execute(SELECT).fetchone() if has_record else None
+        record = None if row is None else parse_record(row["record"], "the database")
+        require_known_migrations(applied, postgres_migrations.keys(), record, "the database")
         for name, statements in postgres_migrations.items():
             if name not in applied:
                 for statement in statements:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from imagehost_core.db.database import Database
+from imagehost_core.db.database import Database, Transaction
 
 
 def share_secret(database: Database, name: str, candidate: bytes) -> bytes:
@@ -23,3 +23,9 @@ def share_secret(database: Database, name: str, candidate: bytes) -> bytes:
     value = row["value"]
     assert isinstance(value, bytes), name
     return value
+
+
+def replace_secret(transaction: Transaction, name: str, value: bytes) -> None:
+    """Store the secret of a name in place of another, as a restore does."""
+    transaction.execute("DELETE FROM secrets WHERE name = :name", {"name": name})
+    transaction.insert("secrets", {"name": name, "value": value})

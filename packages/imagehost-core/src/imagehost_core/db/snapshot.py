@@ -12,6 +12,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.db.images import to_image
+from imagehost_core.db.installation import TABLE
 from imagehost_core.db.schema import sqlite_migrations
 from imagehost_core.db.sqlite_database import SqliteDatabase, SqliteTransaction, translate_sqlite_errors
 from imagehost_core.db.sqlite_migrations import migrate
@@ -136,7 +137,8 @@ def _current_schema() -> set[tuple[object, object]]:
 
 
 def _schema(queryable: Queryable) -> set[tuple[object, object]]:
-    return {(row["type"], row["name"]) for row in queryable.fetch_all(_SCHEMA, {})}
+    # The table with the record belongs to no migration.
+    return {(row["type"], row["name"]) for row in queryable.fetch_all(_SCHEMA, {}) if row["name"] != TABLE}
 
 
 def _read_only(path: Path) -> str:

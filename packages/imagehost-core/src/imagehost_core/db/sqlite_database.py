@@ -20,13 +20,13 @@ from pathlib import Path
 from imagehost_core.db.commit_version import CommitVersion
 from imagehost_core.db.database import RETRY_AFTER_SECONDS, ProcessCaches, SqlRow, SqlValue
 from imagehost_core.db.dialect import SQLITE, Dialect
-from imagehost_core.db.sqlite_migrations import migrate
+from imagehost_core.db.sqlite_migrations import migrate, require_known_schema
 from imagehost_core.db.statements import insert_statement
 from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.ids import AccountId
 from imagehost_core.observer import Observer, TransactionEnded, ignore
-from imagehost_core.storage.durable import OWNER_ONLY_FILE, translate_disk_errors
-from imagehost_core.storage.layout import migrated_marker
+from imagehost_core.storage.durable import OWNER_ONLY_FILE, sync_directory, translate_disk_errors, write_file
+from imagehost_core.storage.layout import MOVED
 from imagehost_core.storage.locks import LockManager
 
 BUSY_TIMEOUT_SECONDS = 30.0
@@ -52,10 +52,10 @@ class SqliteDatabase:
         path: The database file; it is created and migrated if needed.
         locks: The locks of the data directory; one process migrates at a time.
         busy_timeout: Seconds that a write waits for the writes of other processes.
-        is_migration: Whether transactions are allowed although the host was migrated.
         observe: Receives the measurement of each transaction.
 
     Raises:
+        ConflictError: The file is of a version that is not supported.
         InternalError: The file is not a database, or is damaged.
     """
 
@@ -65,11 +65,10 @@ class SqliteDatabase:
         locks: LockManager,
         *,
         busy_timeout: float = BUSY_TIMEOUT_SECONDS,
-        is_migration: bool = False,
         observe: Observer = ignore,
     ) -> None:
         self._path = path
-        self._migrated = None if is_migration else migrated_marker(path)
+        self._moved = path.with_name(MOVED)
         self._observe = observe
         self._busy_timeout = busy_timeout
         self._idle_readers: list[sqlite3.Connection] = []
@@ -80,6 +79,7 @@ class SqliteDatabase:
             path.touch(OWNER_ONLY_FILE)
             with translate_disk_errors(), translate_sqlite_errors(self._path):
                 self._writer = self._connect()
+                require_known_schema(self._writer, path)
                 # Fetched, because SQLite reports an error of the write only then, and this connection would
                 # use a log that others ignore.
                 self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
@@ -135,8 +135,8 @@ class SqliteDatabase:
         Raises:
             InsufficientStorageError: The disk is full.
             InternalError: The disk fails, or the file is damaged.
-            UnavailableError: Another process held the write lock for the whole busy timeout, or the host was
-                migrated.
+            UnavailableError: Another process held the write lock for the whole busy timeout, or the host is
+                moved.
         """
         called = time.perf_counter()
         with self._write_lock, translate_disk_errors(), translate_sqlite_errors(self._path):
@@ -145,10 +145,8 @@ class SqliteDatabase:
             started, committed = time.perf_counter(), False
             transaction = SqliteTransaction(self._writer)
             try:
-                if self._migrated is not None and os.path.exists(self._migrated):  # noqa: PTH110 - in 1 µs
-                    raise UnavailableError(
-                        "expected a host that can be changed but it was migrated to another"
-                    )
+                if os.path.exists(self._moved):  # noqa: PTH110 - in 1 µs
+                    raise UnavailableError("expected a host that can be changed but it is moved to another")
                 yield transaction
                 with self._commits.committing():
                     self._has_failed_commit = True
@@ -204,6 +202,21 @@ class SqliteDatabase:
             closing(self._connect()) as connection,
         ):
             connection.execute("VACUUM INTO :path", {"path": str(path)})
+
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether writes are refused, as `Database.refuses_writes`."""
+        return self._moved.exists()
+
+    def refuse_writes(self) -> None:
+        """Refuse writes by a file that each transaction looks for, of any process."""
+        with self.transaction():
+            write_file(self._moved, b"")
+
+    def allow_writes(self) -> None:
+        """Allow writes again."""
+        self._moved.unlink(missing_ok=True)
+        sync_directory(self._moved.parent)
 
     def request_lock(self, name: str, seconds: float) -> AbstractContextManager[bool]:  # noqa: ARG002
         """Hold no lock: no other host shares the file."""

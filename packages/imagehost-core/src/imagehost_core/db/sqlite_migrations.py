@@ -9,7 +9,9 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from imagehost_core.db.installation import EXISTS_IN_SQLITE, SELECT
 from imagehost_core.db.schema import sqlite_migrations
+from imagehost_core.installation import parse_record, require_known_migrations
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -24,6 +26,15 @@ def applied_migrations(connection: sqlite3.Connection) -> set[str]:
     if connection.execute(_HAS_TABLE).fetchone() is None:
         return set()
     return {name for (name,) in connection.execute(_APPLIED, (_SET,))}
+
+
+def require_known_schema(connection: sqlite3.Connection, name: object) -> None:
+    """Raise ConflictError if a database is of a version that is not supported."""
+    record = None
+    if connection.execute(EXISTS_IN_SQLITE).fetchone() is not None:
+        row = connection.execute(SELECT).fetchone()
+        record = None if row is None else parse_record(row[0], name)
+    require_known_migrations(applied_migrations(connection), sqlite_migrations.keys(), record, name)
 
 
 def migrate(connection: sqlite3.Connection, *, stop_before: str | None = None) -> None:

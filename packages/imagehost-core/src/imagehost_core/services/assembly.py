@@ -240,7 +240,14 @@ def assemble_services(
     )
     idempotency = IdempotencyService(database, context.idempotency, context.locks, context.units, clock)
     backups = BackupService(
-        context.layout, database, images, context.blobs, context.staging, context.secret, clock
+        context.layout,
+        database,
+        images,
+        context.blobs,
+        context.staging,
+        context.secret,
+        context.installation.record,
+        clock,
     )
     imports = ImportService(
         uploads, album_service, account_service, accounts, context.imports, settings.rendering.processes

@@ -20,8 +20,9 @@ from attrs import field, frozen
 from imagehost_core._util.clock import Clock, to_rfc3339
 from imagehost_core.db import Database, ImageRepository
 from imagehost_core.db.snapshot import Snapshot
-from imagehost_core.errors import InternalError, NotFoundError, ValidationError, quote_value
+from imagehost_core.errors import ConflictError, InternalError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import ImageId
+from imagehost_core.installation import InstallationRecord, parse_record
 from imagehost_core.models import Image
 from imagehost_core.storage import MASTER, BlobStore, DataLayout, StagingArea
 from imagehost_core.storage.archive import (
@@ -58,11 +59,15 @@ class BackupInfo:
         created_at: When the copy of the database was taken: the backup contains all changes before.
         since: When the previous backup was taken, if this one has only the files of images since then.
         image_count: The number of images whose files it was to contain.
+        installation: The record of the installation that it is a backup of.
+        records_only: Whether it has no files of images, because these stay where they are.
     """
 
     created_at: datetime
     since: datetime | None
     image_count: int
+    installation: InstallationRecord | None = None
+    records_only: bool = False
 
     @staticmethod
     def read(stream: BinaryIO) -> BackupInfo:
@@ -105,10 +110,17 @@ class BackupService:
     _blobs: BlobStore = field(repr=False)
     _staging: StagingArea = field(repr=False)
     _secret: bytes = field(repr=False)
+    _installation: InstallationRecord = field(repr=False)
     _clock: Clock = field(repr=False)
 
     def write(
-        self, stream: BinaryIO, *, since: datetime | None = None, progress: BackupProgress | None = None
+        self,
+        stream: BinaryIO,
+        *,
+        since: datetime | BackupInfo | None = None,
+        records_only: bool = False,
+        move: bool = False,
+        progress: BackupProgress | None = None,
     ) -> BackupResult:
         """Write a backup to a stream, for `restore`.
 
@@ -116,16 +128,44 @@ class BackupService:
 
         Args:
             stream: A binary stream; it is not closed.
-            since: When the previous backup was taken (`BackupInfo.created_at`). The backup then has the
-                whole database, but only the files of images since an hour before that time.
+            since: The previous backup, or its time (`BackupInfo.created_at`). The backup then has the whole
+                database, but only the files of images since an hour before that time.
+            records_only: Whether to leave out the files of images, which stay where they are.
+            move: Whether to refuse writes from now on, as the backup is restored to use the host there.
+                After an error they are allowed again; `adopt` takes a move back.
             progress: Called after each image.
 
         Raises:
+            ConflictError: `since` is a backup of another host, or from before a restore.
             ValidationError: `since` is in the future.
             InsufficientStorageError: A disk has no space for the copy of the database, or for the stream.
             InternalError: A file cannot be read, or a disk cannot be written.
             OSError: The stream cannot be written for another reason.
         """
+        if isinstance(since, BackupInfo):
+            if since.installation is None or not since.installation.is_same(self._installation):
+                received = "another" if since.installation is None else f"one of {since.installation}"
+                raise ConflictError(
+                    f"expected a backup of {self._installation} for since but received {received}: take "
+                    "a full backup"
+                )
+            since = since.created_at
+        with ExitStack() as undo:
+            if move:
+                self._database.refuse_writes()
+                undo.callback(self._database.allow_writes)
+            result = self._write(stream, since, progress, records_only=records_only)
+            undo.pop_all()
+        return result
+
+    def _write(
+        self,
+        stream: BinaryIO,
+        since: datetime | None,
+        progress: BackupProgress | None,
+        *,
+        records_only: bool,
+    ) -> BackupResult:
         created_at = self._clock()
         if since is not None and since > created_at:
             raise ValidationError(f"expected a time before {to_rfc3339(created_at)} for since")
@@ -139,13 +179,15 @@ class BackupService:
             archive = stack.enter_context(
                 closing(ArchiveWriter(stream, scratch, int(created_at.timestamp())))
             )
-            info = BackupInfo(created_at, since, snapshot.count_images(first))
+            count = 0 if records_only else snapshot.count_images(first)
+            info = BackupInfo(created_at, since, count, self._installation, records_only)
             writer = _Writer(self._blobs, self._images, archive)
             writer.add_bytes(INFO, _serialize(info))
             writer.add_file(DATABASE, copy)
             writer.add_bytes(SECRET, self._secret)
             writer.add_file(SETTINGS, self._layout.settings_file)
-            for done, image in enumerate(snapshot.images(first), 1):
+            images = () if records_only else snapshot.images(first)
+            for done, image in enumerate(images, 1):
                 writer.add_image(image)
                 if progress is not None:
                     progress(done, info.image_count)
@@ -163,13 +205,15 @@ def parse_info(member: Member) -> BackupInfo:
         if values["format"] != FORMAT:
             received = quote_value(values["format"])
             raise ValidationError(f"expected format {FORMAT} in the backup but received {received}")
-        since = values["since"]
+        since, record = values["since"], values.get("installation")
         return BackupInfo(
             created_at=_parse_timestamp(values["created_at"]),
             since=None if since is None else _parse_timestamp(since),
             image_count=int(values["image_count"]),
+            installation=None if record is None else parse_record(json.dumps(record), "the backup"),
+            records_only=bool(values.get("records_only", False)),
         )
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (ConflictError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         received = quote_value(repr(error))
         raise ValidationError(f"expected {INFO} in the backup but received {received}") from error
 
@@ -180,6 +224,8 @@ def _serialize(info: BackupInfo) -> bytes:
         "created_at": to_rfc3339(info.created_at),
         "since": None if info.since is None else to_rfc3339(info.since),
         "image_count": info.image_count,
+        "installation": None if info.installation is None else json.loads(info.installation.to_json()),
+        "records_only": info.records_only,
     }
     return json.dumps(values, indent=2).encode() + b"\n"
 

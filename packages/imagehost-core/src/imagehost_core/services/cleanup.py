@@ -8,15 +8,15 @@ in use are never collected: an upload holds the lock of its image until the reco
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
-from itertools import islice
+from collections.abc import Collection
 from pathlib import Path
 
 from attrs import field, frozen
 
 from imagehost_core.db import Database, ImageRepository
-from imagehost_core.errors import UnavailableError
+from imagehost_core.errors import ConflictError, UnavailableError
 from imagehost_core.ids import ImageId
+from imagehost_core.services.installation import InstallationGuard
 from imagehost_core.storage import (
     BlobStore,
     DiskReserve,
@@ -26,9 +26,6 @@ from imagehost_core.storage import (
 )
 from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.storage.variant_cache import VariantCache
-
-_BATCH = 1_000
-"""Ids of files that one query looks up."""
 
 log = logging.getLogger(__name__)
 
@@ -79,13 +76,17 @@ class GarbageCollector:
     _staging: StagingArea = field(repr=False)
     _reserve: DiskReserve = field(repr=False)
     _eraser: ImageEraser = field(repr=False)
+    _installation: InstallationGuard = field(repr=False)
 
     def finish_deletions(self) -> None:
         """Erase the remaining files of deleted images, left by processes that died or by failed attempts.
 
         Files that cannot be erased now are left for the next call, and do not stop the others.
         """
-        for image_id in self._images.tombstones():
+        tombstones = self._images.tombstones()
+        if tombstones:
+            self._installation.require_unchanged()
+        for image_id in tombstones:
             with self._locks.acquire("image", image_id), self._generations.bump(image_id):
                 # A deletion in progress held the lock and may have finished meanwhile.
                 if self._images.tombstone(image_id) is not None:
@@ -112,7 +113,13 @@ class GarbageCollector:
 
     def _remove_orphans(self, markers: tuple[Path, ...]) -> tuple[ImageId, ...]:
         """Remove all files without a record, then the markers that were there before."""
-        outcomes = {image_id: self._remove_orphan(image_id) for image_id in self._possible_orphans()}
+        found: tuple[ImageId, ...] = ()
+        try:
+            found = self._installation.unrecorded(self._images, collect=True)
+        except ConflictError as error:
+            # It is said once, not every minute: the markers are removed.
+            log.error("files without a record are not removed: %s", error.details)
+        outcomes = {image_id: self._remove_orphan(image_id) for image_id in found}
         if None not in outcomes.values():
             for marker in markers:
                 marker.unlink(missing_ok=True)
@@ -121,18 +128,12 @@ class GarbageCollector:
             log.warning("removed files of incomplete uploads: count=%d", len(removed))
         return removed
 
-    def _possible_orphans(self) -> Iterator[ImageId]:
-        """Yield the ids of files without a record at this time; their upload may be in progress."""
-        ids = self._blobs.ids()
-        while batch := tuple(islice(ids, _BATCH)):
-            existing = self._images.existing(batch)
-            yield from (image_id for image_id in batch if image_id not in existing)
-
     def _remove_orphan(self, image_id: ImageId) -> bool | None:
         """Remove the files of an orphan; return whether it was one.
 
         Returns:
             `None` if the files are left: they could not be removed, or another host may be uploading them.
+            Those that are newer than a restored backup are none.
         """
         # An upload in progress holds the lock until its record is committed.
         with self._locks.acquire("image", image_id):
@@ -141,15 +142,10 @@ class GarbageCollector:
                 try:
                     if self._blobs.may_be_uploading(image_id):
                         return None
-                    self._require_not_migrated(image_id)
+                    if self._installation.is_protected(image_id, allow_newer=False):
+                        return False
                     self._blobs.delete(image_id)
                 except (OSError, UnavailableError):
                     log.exception("cannot remove files without a record: image=%s", image_id)
                     return None
         return is_orphan
-
-    def _require_not_migrated(self, image_id: ImageId) -> None:
-        """Raise UnavailableError if the host was migrated: the files can be those of the new host's image."""
-        with self._images.database.transaction() as transaction:
-            # It deletes nothing. PostgreSQL refuses a statement, and not a transaction without one.
-            self._images.delete_tombstone(transaction, image_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -36,13 +37,12 @@ from imagehost_core.observer import Observer, ignore
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.sandbox import SandboxLimits
-from imagehost_core.services.migration.host_state import DirectoryState, require_no_migration
-from imagehost_core.services.migration.postgres_state import PostgresState
+from imagehost_core.services.installation import Installation, InstallationGuard
 from imagehost_core.services.principals import LOCK as PRINCIPALS_LOCK
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.remote_changes import process_caches
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
-from imagehost_core.settings import SQLITE, Settings, redact_password
+from imagehost_core.settings import SQLITE, Settings
 from imagehost_core.storage import (
     BlobStore,
     DataLayout,
@@ -77,6 +77,7 @@ class HostContext:
     principals: PrincipalCache
     staging: StagingArea
     blobs: BlobStore
+    installation: InstallationGuard
     variants: VariantCache
     executor: ImageExecutor
     database: Database
@@ -122,8 +123,9 @@ def open_context(
         observe: Receives measurements.
 
     Raises:
-        ConflictError: A restore or a migration into the directory is in progress, or was interrupted; or the
-            host was migrated to another one.
+        ConflictError: Directory, database and store of images do not belong together, are of a version that
+            is not supported, or contain what no host has created; a restore is in progress or was
+            interrupted; or the host is moved.
         SettingsError: The object store of the settings cannot be used.
     """
     with ExitStack() as stack:
@@ -144,13 +146,12 @@ def _open(
     if path == ":memory:":
         path = stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
     layout = DataLayout(Path(path).resolve())
-    if layout.is_restoring:
+    if settings.database == SQLITE and layout.is_restoring:
         raise ConflictError(
             f"expected a host in {layout.root} but a restore is in progress or was interrupted: "
             "repeat it, or delete the directory"
         )
-    if settings.database == SQLITE:
-        require_no_migration(DirectoryState(layout), layout.root)
+    require_own_directory(layout)
     make_directory(layout.root)
     reserve = DiskReserve(layout.reserve)
     reserve.acquire()
@@ -174,8 +175,6 @@ def _open(
         closing(open_rate_limits(database, layout.rate_limits, locks, clock, reserve))
     )
     clock = database.clock or clock
-    if settings.database != SQLITE:
-        require_no_migration(PostgresState(database), redact_password(settings.database))
     sandbox = SandboxLimits(
         memory_bytes=settings.rendering.memory_limit_bytes, task_cpu_seconds=settings.rendering.cpu_seconds
     )
@@ -196,6 +195,8 @@ def _open(
     webhooks = WebhookRepository(database)
     outbox = OutboxRepository(database, webhooks, random)
     blobs = open_image_store(layout, staging, locks, settings.storage, images.exists)
+    installation = Installation(layout, database, blobs, settings).open(clock)
+    shutil.rmtree(layout.restoring, ignore_errors=True)
     shared = None
     if isinstance(blobs, VariantSharing):
         stack.callback(blobs.close)
@@ -222,6 +223,7 @@ def _open(
         principals=PrincipalCache(locks, principal_generations),
         staging=staging,
         blobs=blobs,
+        installation=installation,
         variants=variants,
         executor=executor,
         database=database,
@@ -243,6 +245,15 @@ def _open(
         secret=_signing_secret(database, layout, locks, random),
         stack=stack,
     )
+
+
+def require_own_directory(layout: DataLayout) -> None:
+    """Raise ConflictError if a data directory without a record contains what no host has created."""
+    if not layout.record.exists() and (names := layout.foreign_names()):
+        raise ConflictError(
+            f"expected a new or empty data directory but {layout.root} contains {names[0]}, which this "
+            "version of imagehost has not created: choose another directory, or move it away"
+        )
 
 
 def _open_generations(path: Path, lease: CacheLease | None) -> GenerationTable:

@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from imagehost_core.ids import ImageId
 from imagehost_core.services.expiry import ExpiredRecords
+from imagehost_core.services.installation import InstallationGuard
 from imagehost_core.services.integrity.database_checks import DatabaseChecker
 from imagehost_core.services.integrity.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.storage import LockManager, StagingArea
@@ -56,12 +57,20 @@ class GarbageService:
     _variants: VariantCache = field(repr=False)
     _staging: StagingArea = field(repr=False)
     _locks: LockManager = field(repr=False)
+    _installation: InstallationGuard = field(repr=False)
 
-    def collect(self, *, dry_run: bool = False) -> GarbageReport:
+    def collect(
+        self, *, dry_run: bool = False, allow_many: bool = False, allow_newer: bool = False
+    ) -> GarbageReport:
         """Remove what nothing refers to, what has expired, and variants above the cache's limit.
 
         Args:
             dry_run: Whether to remove nothing.
+            allow_many: Whether to remove files without a record of more than 100 images and 2 % of all.
+            allow_newer: Whether to remove those too that are newer than a backup whose records were restored.
+
+        Raises:
+            ConflictError: Files without a record are many, or the installation is another.
         """
         repair = not dry_run
         with self._locks.acquire("collect"):
@@ -71,11 +80,17 @@ class GarbageService:
                 self._staging.remove_stale()
             markers = self._staging.incomplete_markers()
             deletions = list(self._unreferenced.check_deletions(repair=repair))
-            orphans = list(self._unreferenced.check_orphans(repair=repair))
+            orphans = list(
+                self._unreferenced.check_orphans(
+                    repair=repair, allow_many=allow_many, allow_newer=allow_newer
+                )
+            )
             if all(finding.is_repaired for finding in orphans):
                 # The files that the markers announced were searched for.
                 for marker in () if dry_run else markers:
                     marker.unlink(missing_ok=True)
+            if allow_newer and repair and self._installation.record.backup_at is not None:
+                self._installation.forget_backup()
         variants = list(self._unreferenced.check_variants(repair=repair))
         if not dry_run:
             self._unreferenced.evict_cached()

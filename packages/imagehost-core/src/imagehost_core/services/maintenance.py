@@ -123,14 +123,21 @@ class MaintenanceService:
             if not self._executor.load.busy:
                 raise
 
-    def collect_garbage(self, *, dry_run: bool = False) -> GarbageReport:
+    def collect_garbage(
+        self, *, dry_run: bool = False, allow_many: bool = False, allow_newer: bool = False
+    ) -> GarbageReport:
         """Remove what nothing refers to, what has expired, and variants above the cache's limit.
 
         Args:
             dry_run: Whether to remove nothing, and report what would be removed.
+            allow_many: Whether to remove files without a record of more than 100 images and 2 % of all.
+            allow_newer: Whether to remove those too that are newer than a backup whose records were restored.
+
+        Raises:
+            ConflictError: Files without a record are many, or the data belong to another installation now.
         """
         with translate_disk_errors():
-            return self._garbage.collect(dry_run=dry_run)
+            return self._garbage.collect(dry_run=dry_run, allow_many=allow_many, allow_newer=allow_newer)
 
     def cleanup(self) -> tuple[str, ...]:
         """Remove the files that crashes and failed deletions left; cheap enough to run every minute.

@@ -49,6 +49,7 @@ def build_maintenance(context: HostContext, settings: Settings) -> MaintenanceSe
         staging=staging,
         reserve=context.reserve,
         eraser=eraser,
+        installation=context.installation,
     )
     unreferenced = UnreferencedFileChecker(
         images=images,
@@ -58,6 +59,7 @@ def build_maintenance(context: HostContext, settings: Settings) -> MaintenanceSe
         generations=generations,
         staging=staging,
         eraser=eraser,
+        installation=context.installation,
     )
     database_checker = DatabaseChecker(database, context.clock)
     derivatives = DerivativeRepairer(
@@ -86,6 +88,7 @@ def build_maintenance(context: HostContext, settings: Settings) -> MaintenanceSe
         variants=variants,
         staging=staging,
         locks=locks,
+        installation=context.installation,
     )
     maintenance = MaintenanceService(
         database, context.accounts, staging, context.executor, collector, garbage, blobs, context.clock

@@ -1,8 +1,12 @@
-"""Restore: a data directory from a backup and the increments after it.
+"""Restore: a host from a backup and the increments after it, in the engines of the settings.
 
-Everything is built and verified in the directory `restoring`, then moved to its place, the database last.
-Until then no host opens the data directory, so a restore that was interrupted leaves none. If the settings
-name an object store, images are uploaded to it meanwhile; it must have none before.
+Everything is built and verified in the directory `restoring`, then moved to its place, the database last: by
+the rename of a SQLite file, or by a transaction of PostgreSQL. Until then no host opens the data directory or
+its store of images, so a restore that was interrupted leaves none. Images are uploaded to an object store
+meanwhile; it must have none before.
+
+The host is a new incarnation of the installation that was backed up: whatever uses the same store of images
+with the earlier one collects nothing from then on.
 """
 
 from __future__ import annotations
@@ -11,24 +15,34 @@ import os
 import shutil
 import tomllib
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from imagehost_core._util.clock import to_rfc3339, utc_now
-from imagehost_core.db import AccountRepository, Database, ImageRepository
+from imagehost_core.db import AccountRepository, Database, ImageRepository, SqliteDatabase
+from imagehost_core.db.engines import open_postgres
+from imagehost_core.db.installation import is_used, read_record, write_record
+from imagehost_core.db.secrets import replace_secret
 from imagehost_core.db.snapshot import end_runtime_state, image_ids, open_restored
+from imagehost_core.db.table_copy import copy_tables
 from imagehost_core.errors import ConflictError, InternalError, ValidationError
 from imagehost_core.ids import ID_LENGTH, ImageId, is_image_id
+from imagehost_core.installation import (
+    RECORD_NAME,
+    InstallationRecord,
+    RecordState,
+    parse_record,
+    require_supported,
+)
 from imagehost_core.services.backup import BackupInfo, BackupProgress, parse_info
 from imagehost_core.services.restored_files import RestoredFiles, open_restored_files
-from imagehost_core.settings import FOLDER, StorageSettings
+from imagehost_core.settings import FOLDER, SQLITE, Settings, redact_password
 from imagehost_core.storage import DataLayout, LockManager
 from imagehost_core.storage.archive import (
-    DATABASE,
     INFO,
     SECRET,
     SETTINGS,
@@ -40,19 +54,18 @@ from imagehost_core.storage.durable import (
     OPEN_FILES_STAY,
     make_directory,
     open_owner_only,
+    read_file,
     require_free_bytes,
     sync_directory,
     sync_tree,
     translate_disk_errors,
+    write_file,
 )
-from imagehost_core.storage.layout import SECRET_BYTES
+from imagehost_core.storage.layout import IGNORED_NAMES, SECRET_BYTES
 from imagehost_core.storage.locks import lock_file, unlock_file
 
 _BATCH = 1_000
 _LOCK = "lock"
-_IGNORED = frozenset({SETTINGS, "lost+found"})
-"""The names of files that an empty data directory may contain: settings for the new host, and the directory
-that ext4 creates in each file system."""
 
 
 @frozen
@@ -64,21 +77,24 @@ class RestoreResult:
         image_count: The number of images of the host.
         removed: Images without files in any of the backups, whose records were removed: they were deleted or
             damaged while the backup was taken.
+        record: The record of the installation, of a new incarnation.
     """
 
     info: BackupInfo
     image_count: int
     removed: tuple[ImageId, ...]
+    record: InstallationRecord
 
 
 def restore(
     streams: Iterable[BinaryIO],
     directory: str | os.PathLike[str],
     *,
+    settings: Settings | None = None,
+    records_only: bool = False,
     progress: BackupProgress | None = None,
-    storage: StorageSettings | None = None,
 ) -> RestoreResult:
-    """Restore a host from a backup and the increments after it, into a new or empty data directory.
+    """Restore a host from a backup and the increments after it, into the engines of the settings.
 
     All sessions end; API keys, passwords and everything else are as they were when the last backup was taken.
 
@@ -86,43 +102,71 @@ def restore(
         streams: The streams that `BackupService.write` wrote: a full backup, then increments in their order.
             One stream may contain several.
         directory: The data directory. A settings file in it is kept.
+        settings: The settings that name the database and the store of images, both of which must be empty.
+        records_only: Whether the files of images stay in the store, which must be that of the installation.
         progress: Called after each image of a backup.
-        storage: The settings of the store of images; by default they are stored in the directory.
 
     Raises:
-        ConflictError: The directory or the object store is not empty, or another process restores it.
-        ValidationError: A backup is damaged or truncated, one is missing, or its settings name another store
-            of images than `storage`. The directory is as before.
+        ConflictError: The directory, the database or the store of images is not empty, or is that of another
+            installation; another process restores it; or the backup is of a version that is not supported.
+        ValidationError: A backup is damaged or truncated, one is missing, or its settings name another
+            database or store of images. The directory is as before.
         InsufficientStorageError: The disk is full.
         InternalError: The disk cannot be read or written.
-        SettingsError: The object store cannot be used.
-        UnavailableError: The object store did not respond in time.
+        SettingsError: The object store or the engine of the database cannot be used.
+        UnavailableError: The object store or the database did not respond in time.
     """
     layout = DataLayout(Path(directory).resolve())
-    storage = storage or StorageSettings()
-    was_interrupted = layout.is_restoring
+    settings = settings or Settings()
     with (
         translate_disk_errors(),
-        _staging_layout(layout) as staged,
-        open_restored_files(staged, storage, may_have_images=was_interrupted) as files,
+        ExitStack() as stack,
+        _staging_layout(layout, settings, records_only=records_only) as staging,
+        open_restored_files(staging.layout, layout, settings.storage, records_only=records_only) as files,
     ):
-        settings_url = None if layout.settings_file.exists() else storage.url
-        restored = _Restored(staged, files, settings_url, progress)
+        database = None
+        if settings.database != SQLITE:
+            database = stack.enter_context(closing(open_postgres(settings.database, settings.postgres)))
+            _require_unused(database, settings.database)
+        checked = None if layout.settings_file.exists() else settings
+        restored = _Restored(staging.layout, files, checked, progress, records_only)
         for stream in streams:
-            with closing(ArchiveReader(stream, staged.root)) as reader:
+            with closing(ArchiveReader(stream, staging.layout.root)) as reader:
                 if not reader.has_archive():
                     raise ValidationError("expected a backup but received an empty file")
                 restored.extract(reader)
                 while reader.has_archive():
                     restored.extract(reader)
         result = restored.finish()
-        sync_tree(staged.root)
-        _publish(staged, layout)
+        sync_tree(staging.layout.root)
+        # A commit without a response can be durable, so nothing is removed from here on.
+        staging.is_kept = True
+        files.keep(result.record)
+        _publish_files(staging.layout, layout, result.record)
+        if database is None:
+            staging.layout.database.rename(layout.database)
+            sync_directory(layout.root)
+        else:
+            _copy_records(staging.layout, layout.secret.read_bytes(), database, settings.database)
+        files.finish(result.record)
     return result
 
 
+@define
+class _Staging:
+    """The directory to restore in.
+
+    Attributes:
+        layout: Its layout.
+        is_kept: Whether what was moved out of it stays after an error.
+    """
+
+    layout: DataLayout
+    is_kept: bool = False
+
+
 @contextmanager
-def _staging_layout(layout: DataLayout) -> Iterator[DataLayout]:
+def _staging_layout(layout: DataLayout, settings: Settings, *, records_only: bool) -> Iterator[_Staging]:
     """Create the directory to restore in, locked and empty; remove it after an error.
 
     Raises:
@@ -130,29 +174,30 @@ def _staging_layout(layout: DataLayout) -> Iterator[DataLayout]:
     """
     is_new = not layout.root.exists()
     make_directory(layout.root)
-    staged = DataLayout(layout.restoring)
-    _require_empty(layout)
-    make_directory(staged.root)
-    lock = lock_file(staged.root / _LOCK, wait=False)
+    staging = _Staging(DataLayout(layout.restoring), is_kept=records_only)
+    _require_empty(layout, settings, records_only=records_only)
+    make_directory(staging.layout.root)
+    lock = lock_file(staging.layout.root / _LOCK, wait=False)
     if lock is None:
         raise ConflictError(f"expected one restore of {layout.root} at a time but another is running")
     try:
-        _require_empty(layout)
-        _remove_interrupted(layout)
-        yield staged
+        _require_empty(layout, settings, records_only=records_only)
+        _remove_interrupted(layout, records_only=records_only)
+        yield staging
     except BaseException:
         try:
-            _remove_interrupted(layout)
+            _remove_interrupted(layout, records_only=staging.is_kept)
         finally:
-            _remove_staging(layout, lock)
+            _remove_staging(layout, lock, is_kept=staging.is_kept and not records_only)
         if is_new:
             with suppress(OSError):
                 layout.root.rmdir()
         raise
+    _remove_interrupted(layout, records_only=True)
     _remove_staging(layout, lock)
 
 
-def _remove_staging(layout: DataLayout, lock: int) -> None:
+def _remove_staging(layout: DataLayout, lock: int, *, is_kept: bool = False) -> None:
     path = layout.restoring / _LOCK
     if OPEN_FILES_STAY:
         unlock_file(lock)
@@ -163,25 +208,42 @@ def _remove_staging(layout: DataLayout, lock: int) -> None:
             path.unlink(missing_ok=True)
         finally:
             unlock_file(lock)
+    if is_kept:
+        # It says that the restore can be repeated.
+        return
     with suppress(FileNotFoundError):
         layout.restoring.rmdir()
     sync_directory(layout.root)
 
 
-def _require_empty(layout: DataLayout) -> None:
-    """Raise ConflictError unless a data directory is empty, or has only what an interrupted restore left."""
-    leftover = (
-        {layout.restoring.name, layout.images.name, layout.secret.name} if layout.is_restoring else set()
-    )
-    if found := sorted({path.name for path in layout.root.iterdir()} - _IGNORED - leftover):
-        raise ConflictError(f"expected a new or empty directory but {layout.root} contains {found[0]}")
+def _require_empty(layout: DataLayout, settings: Settings, *, records_only: bool) -> None:
+    """Raise ConflictError unless a data directory is empty, or has only what an interrupted restore left.
+
+    The directory may have a host whose records are replaced by those of another database.
+    """
+    found = {path.name for path in layout.root.iterdir() if not path.name.startswith(".")} - IGNORED_NAMES
+    if records_only:
+        found = set() if layout.record.exists() else {*layout.foreign_names()}
+        if settings.database == SQLITE and layout.database.exists():
+            found.add(layout.database.name)
+    elif layout.restoring.is_dir() and not layout.database.exists() and not _has_images_of_host(layout):
+        found -= {layout.restoring.name, layout.images.name, layout.secret.name, layout.record.name}
+    if found:
+        raise ConflictError(f"expected a new or empty directory but {layout.root} contains {min(found)}")
 
 
-def _remove_interrupted(layout: DataLayout) -> None:
+def _has_images_of_host(layout: DataLayout) -> bool:
+    """Return whether the directory of images is that of a host, not of an interrupted restore."""
+    data = read_file(layout.images / RECORD_NAME)
+    return data is not None and parse_record(data, layout.images).state is not RecordState.RESTORING
+
+
+def _remove_interrupted(layout: DataLayout, *, records_only: bool) -> None:
     """Remove what a restore has written, except the lock and a database in its place."""
-    if layout.database.exists():
-        return
-    for path in (layout.images, layout.secret, *layout.restoring.iterdir()):
+    paths = [*layout.restoring.iterdir()]
+    if not records_only and not layout.database.exists():
+        paths += [layout.images, layout.secret, layout.record]
+    for path in paths:
         if path.name == _LOCK:
             continue
         if path.is_dir() and not path.is_symlink():
@@ -190,15 +252,42 @@ def _remove_interrupted(layout: DataLayout) -> None:
             path.unlink(missing_ok=True)
 
 
+def _require_unused(database: Database, url: str) -> None:
+    """Raise ConflictError if a database has a host."""
+    if (record := read_record(database)) is not None or is_used(database):
+        received = "accounts" if record is None else f"those of {record}"
+        raise ConflictError(f"expected no records in {redact_password(url)} but found {received}")
+
+
+def _copy_records(staged: DataLayout, secret: bytes, database: Database, url: str) -> None:
+    """Copy the restored records and the secret into a database, in one transaction."""
+    with (
+        closing(SqliteDatabase(staged.database, LockManager(staged.locks))) as source,
+        database.without_time_limit(),
+        database.transaction() as transaction,
+    ):
+        if read_record(transaction) is not None or is_used(transaction):
+            raise ConflictError(
+                f"expected no records in {redact_password(url)} but another process wrote some"
+            )
+        copy_tables(source, transaction)
+        replace_secret(transaction, "signing", secret)
+        record = read_record(source)
+        assert record is not None
+        write_record(transaction, record)
+
+
 @define
 class _Restored:
     """The directory that backups are extracted to, one after the other."""
 
     layout: DataLayout
     files: RestoredFiles
-    settings_url: str | None
+    checked: Settings | None
     progress: BackupProgress | None
+    records_only: bool
     info: BackupInfo | None = None
+    record: InstallationRecord | None = None
     skipped: set[ImageId] = field(factory=set)
     archive_count: int = 0
 
@@ -216,10 +305,12 @@ class _Restored:
                 self.skipped |= _parse_ids(member)
             elif member.image_id is None:
                 self._write(member, self.layout.root / member.name)
-                if member.name == SETTINGS and self.settings_url is not None:
-                    _require_store(self.layout.settings_file, self.settings_url)
+                if member.name == SETTINGS and self.checked is not None:
+                    _require_engines(self.layout.settings_file, self.checked)
+            elif (directory := self.files.directory(member.image_id)) is None:
+                for _ in member.chunks():
+                    pass
             else:
-                directory = self.files.directory(member.image_id)
                 self._write(member, directory / member.name.rpartition("/")[2])
                 if member.image_id != previous:
                     done, previous = done + 1, member.image_id
@@ -233,7 +324,7 @@ class _Restored:
         Raises:
             ValidationError: There was no backup, its database is damaged, or files of images are missing.
         """
-        if self.info is None:
+        if self.info is None or self.record is None:
             raise ValidationError("expected a backup but received none")
         if self.layout.secret.stat().st_size < SECRET_BYTES:
             raise ValidationError(f"expected at least {SECRET_BYTES} bytes of {SECRET} in the backup")
@@ -248,13 +339,14 @@ class _Restored:
                     images.insert_tombstone(transaction, image, utc_now())
                     accounts.add_usage(transaction, image.account_id, -image.size, 0)
                 end_runtime_state(transaction)
+                write_record(transaction, self.record)
             if self.archive_count > 1:
                 self._remove_deleted(ImageRepository(database))
         finally:
             database.close()
         _require_no_log(self.layout.database)
         shutil.rmtree(self.layout.locks)
-        return RestoreResult(self.info, count - len(missing), missing)
+        return RestoreResult(self.info, count - len(missing), missing, self.record)
 
     def _begin(self, info: BackupInfo) -> None:
         """Raise ValidationError unless a backup is the first one, or newer than the one before."""
@@ -265,7 +357,26 @@ class _Restored:
         if self.info is not None and info.created_at <= self.info.created_at:
             expected = f"a backup after that of {to_rfc3339(self.info.created_at)}"
             raise ValidationError(f"expected {expected} but received {received}")
+        if info.records_only and not self.records_only:
+            raise ValidationError(f"expected a backup with images but received {received} without them")
+        self._begin_incarnation(info)
         self.info = info
+
+    def _begin_incarnation(self, info: BackupInfo) -> None:
+        """Raise an error unless a backup is of the same incarnation as the one before, and supported."""
+        if self.info is None:
+            if info.installation is not None:
+                require_supported(info.installation, "the backup", reads_only=True)
+            backup_at = info.created_at if self.records_only else None
+            first = info.installation or InstallationRecord(created_at=info.created_at)
+            self.record = first.begin(utc_now(), backup_at)
+            self.files.begin(self.record)
+            return
+        last, now = self.info.installation, info.installation
+        if last is not None and (now is None or not now.is_same(last)):
+            raise ValidationError(f"expected a backup of {last} but received one of {now or 'another host'}")
+        if self.record is not None and self.records_only:
+            self.record = evolve(self.record, backup_at=info.created_at)
 
     def _write(self, member: Member, path: Path) -> None:
         require_free_bytes(self.layout.root, member.size, 0)
@@ -332,33 +443,37 @@ def _invalid_id(line: str) -> ValidationError:
     return ValidationError(f"expected ids of images in {SKIPPED}, one a line, but received {line[:40]!r}")
 
 
-def _require_store(settings_file: Path, url: str) -> None:
-    """Raise ValidationError if the settings of a backup name another store of images than a URL."""
+def _require_engines(settings_file: Path, settings: Settings) -> None:
+    """Raise ValidationError if the settings of a backup name other engines than the settings."""
     try:
-        section = tomllib.loads(settings_file.read_text(encoding="utf-8")).get("storage", {})
-        named = section.get("url", FOLDER) if isinstance(section, dict) else FOLDER
+        values = tomllib.loads(settings_file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         return  # The host that opens the directory reports it.
-    if named != url:
-        raise ValidationError(
-            f"expected storage.url {url!r} in the {SETTINGS} of the backup but received {named!r}: "
-            f"write a {SETTINGS} with the store to use into the directory, or set IMAGEHOST_STORAGE"
-        )
+    section = values.get("storage", {})
+    storage = section.get("url", FOLDER) if isinstance(section, dict) else FOLDER
+    for setting, variable, named, used in (
+        ("database", "IMAGEHOST_DATABASE", str(values.get("database", SQLITE)), settings.database),
+        ("storage.url", "IMAGEHOST_STORAGE", storage, settings.storage.url),
+    ):
+        if named != used:
+            raise ValidationError(
+                f"expected {setting} {redact_password(used)!r} in the {SETTINGS} of the backup but received "
+                f"{redact_password(str(named))!r}: write a {SETTINGS} with the one to use into the "
+                f"directory, or set {variable}"
+            )
 
 
-def _publish(staged: DataLayout, layout: DataLayout) -> None:
-    """Move the files of a restored host to their place, the database last."""
-    if layout.database.exists():
-        raise ConflictError(f"expected a new or empty directory but {layout.root} contains {DATABASE}")
+def _publish_files(staged: DataLayout, layout: DataLayout, record: InstallationRecord) -> None:
+    """Move the files of a restored host to their place, except the database."""
     if layout.settings_file.exists():
         staged.settings_file.unlink(missing_ok=True)
+    write_file(staged.record, record.to_json().encode())
     for source, target in (
         (staged.images, layout.images),
         (staged.secret, layout.secret),
+        (staged.record, layout.record),
         (staged.settings_file, layout.settings_file),
     ):
         with suppress(FileNotFoundError):
-            source.rename(target)
-    sync_directory(layout.root)
-    staged.database.rename(layout.database)
+            source.replace(target)
     sync_directory(layout.root)

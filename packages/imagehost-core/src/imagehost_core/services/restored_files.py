@@ -1,4 +1,8 @@
-"""The files of images during a restore: in the directory that is being restored, or in an object store."""
+"""The files of images during a restore: in the directory that is being restored, in an object store, or kept.
+
+Until a host is whole, the record of the store says that it is being restored. So images of an interrupted
+restore can be told from those of a host, and no host is opened on them.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,10 @@ from typing import Protocol
 
 from imagehost_core.errors import ConflictError
 from imagehost_core.ids import ImageId
+from imagehost_core.installation import RECORD_NAME, InstallationRecord, RecordState, parse_record
 from imagehost_core.settings import StorageSettings, parse_storage_url
 from imagehost_core.storage import MASTER, BlobStore, DataLayout, LockManager, StagingArea
-from imagehost_core.storage.durable import make_directory
+from imagehost_core.storage.durable import make_directory, write_file
 from imagehost_core.storage.image_store import open_image_store
 from imagehost_core.storage.layout import shard
 
@@ -27,16 +32,20 @@ _QUEUE = 2 * _THREADS
 class RestoredFiles(Protocol):
     """The files of restored images. Those of one image are written one after the other."""
 
-    def directory(self, image_id: ImageId) -> Path:
-        """Return the directory to write the files of an image to."""
+    def begin(self, record: InstallationRecord) -> None:
+        """Record that a restore of an installation begins.
+
+        Raises:
+            ConflictError: The store is that of another installation.
+        """
+        ...
+
+    def directory(self, image_id: ImageId) -> Path | None:
+        """Return the directory to write the files of an image to; `None` if they are not written."""
         ...
 
     def complete(self) -> None:
         """Store what was written."""
-        ...
-
-    def close(self) -> None:
-        """Remove what only the restore has used."""
         ...
 
     def has_master(self, image_id: ImageId) -> bool:
@@ -51,52 +60,85 @@ class RestoredFiles(Protocol):
         """Delete the files of an image."""
         ...
 
+    def keep(self, record: InstallationRecord) -> None:
+        """Keep the files whatever happens: the records are stored next."""
+        ...
+
+    def finish(self, record: InstallationRecord) -> None:
+        """Record that the host is whole."""
+        ...
+
 
 @contextmanager
 def open_restored_files(
-    layout: DataLayout, settings: StorageSettings, *, may_have_images: bool
+    staged: DataLayout, layout: DataLayout, settings: StorageSettings, *, records_only: bool
 ) -> Iterator[RestoredFiles]:
     """Yield the files of images that are restored, in a directory or the object store of the settings.
 
-    If the block raises, those that it has stored in an object store are deleted.
+    If the block raises, those that it has stored in an object store are deleted, unless they are to be kept.
 
     Args:
-        layout: The directory that is being restored.
+        staged: The directory that is being restored.
+        layout: The data directory.
         settings: The settings of storage.
-        may_have_images: Whether an interrupted restore may have left images in the object store.
+        records_only: Whether the files stay as they are.
 
     Raises:
         ConflictError: The object store has images.
     """
-    if parse_storage_url(settings.url) is None:
-        yield DirectoryFiles(layout.images)
+    is_folder = parse_storage_url(settings.url) is None
+    if is_folder and not records_only:
+        yield DirectoryFiles(staged.images, layout.images)
         return
-    scratch = DataLayout(layout.root / "upload")
+    if is_folder and not layout.images.is_dir():
+        raise ConflictError(f"expected images that stay in {layout.images} but there is no such directory")
+    scratch = DataLayout(staged.root / "upload")
     staging = StagingArea(scratch.staging, 0)
-    blobs = open_image_store(scratch, staging, LockManager(scratch.locks), settings, lambda _: False)
-    if not may_have_images and next(blobs.ids(), None) is not None:
-        staging.close()
-        raise ConflictError(f"expected no images in {settings.url} but there are some")
-    files = StoredFiles(blobs, scratch.images, staging)
     try:
-        yield files
-    except BaseException:
-        files.delete_all()
-        raise
+        opened = layout if is_folder else scratch
+        blobs = open_image_store(opened, staging, LockManager(scratch.locks), settings, lambda _: False)
+        if records_only:
+            yield KeptFiles(blobs)
+            return
+        _require_restorable(blobs, settings.url)
+        files = StoredFiles(blobs, scratch.images)
+        try:
+            yield files
+        except BaseException:
+            files.delete_all()
+            raise
+        finally:
+            files.close()
     finally:
-        files.close()
+        staging.close()
+        shutil.rmtree(scratch.root, ignore_errors=True)
+
+
+def _require_restorable(blobs: BlobStore, url: str) -> None:
+    """Raise ConflictError if an object store has images, except for those of an interrupted restore."""
+    data = blobs.read_record()
+    if data is None:
+        if next(blobs.ids(), None) is not None:
+            raise ConflictError(f"expected no images in {url} but there are some")
+    elif (record := parse_record(data, url)).state is not RecordState.RESTORING:
+        raise ConflictError(f"expected no host in {url} but it is that of {record}")
 
 
 class DirectoryFiles:
     """Restored files in the directory of images.
 
     Args:
-        images: The directory.
+        images: The directory to restore in.
+        published: The directory that it becomes.
     """
 
-    def __init__(self, images: Path) -> None:
-        self._images = images
+    def __init__(self, images: Path, published: Path) -> None:
+        self._images, self._published = images, published
         make_directory(images, fsync=False)
+
+    def begin(self, record: InstallationRecord) -> None:
+        """Record that a restore of an installation begins."""
+        write_file(self._images / RECORD_NAME, record.with_state(RecordState.RESTORING).to_json().encode())
 
     def directory(self, image_id: ImageId) -> Path:
         """Return the directory of an image, which is created."""
@@ -107,21 +149,70 @@ class DirectoryFiles:
     def complete(self) -> None:
         """Do nothing: the files are in their place."""
 
-    def close(self) -> None:
-        """Do nothing."""
-
     def has_master(self, image_id: ImageId) -> bool:
         """Return whether the master of an image was restored."""
         return (self._images / shard(image_id) / image_id / MASTER).is_file()
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of the images of which files were restored."""
-        for parent in self._images.iterdir():
+        for parent in self._images.glob("??"):
             yield from (ImageId(path.name) for path in parent.iterdir())
 
     def delete(self, image_id: ImageId) -> None:
         """Delete the files of an image."""
         shutil.rmtree(self._images / shard(image_id) / image_id)
+
+    def keep(self, record: InstallationRecord) -> None:
+        """Do nothing."""
+
+    def finish(self, record: InstallationRecord) -> None:
+        """Record that the host is whole."""
+        write_file(self._published / RECORD_NAME, record.to_json().encode())
+
+
+class KeptFiles:
+    """The files of a store that stay as they are, while the records are restored.
+
+    Args:
+        blobs: The store.
+    """
+
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
+
+    def begin(self, record: InstallationRecord) -> None:
+        """Raise ConflictError unless the store is that of the installation."""
+        data = self._blobs.read_record()
+        found = None if data is None else parse_record(data, "the image store")
+        if found is None or found.id != record.id or found.state is not RecordState.COMPLETE:
+            received = "none" if found is None else str(found)
+            raise ConflictError(
+                f"expected the images of installation {record.id} in the image store but received {received}"
+            )
+
+    def directory(self, image_id: ImageId) -> None:
+        """Return `None`."""
+
+    def complete(self) -> None:
+        """Do nothing."""
+
+    def has_master(self, image_id: ImageId) -> bool:  # noqa: ARG002
+        """Return true: the integrity check finds what is missing."""
+        return True
+
+    def ids(self) -> Iterator[ImageId]:
+        """Yield nothing."""
+        return iter(())
+
+    def delete(self, image_id: ImageId) -> None:
+        """Do nothing."""
+
+    def keep(self, record: InstallationRecord) -> None:
+        """Write the record of the new incarnation: other hosts collect nothing from now on."""
+        self._blobs.write_record(record.to_json().encode())
+
+    def finish(self, record: InstallationRecord) -> None:
+        """Do nothing."""
 
 
 class StoredFiles:
@@ -129,18 +220,22 @@ class StoredFiles:
 
     Args:
         blobs: The blob store.
-        scratch: A directory for the files that wait, whose parent is deleted in the end.
-        staging: The staging area of the blob store.
+        scratch: A directory for the files that wait.
     """
 
-    def __init__(self, blobs: BlobStore, scratch: Path, staging: StagingArea) -> None:
-        self._staging = staging
+    def __init__(self, blobs: BlobStore, scratch: Path) -> None:
         self._blobs = blobs
         self._scratch = scratch
         self._stored: set[ImageId] = set()
         self._current: ImageId | None = None
         self._threads = ThreadPoolExecutor(_THREADS, "restore")
         self._pending: deque[Future[None]] = deque()
+        self._is_kept = self._is_repeated = False
+
+    def begin(self, record: InstallationRecord) -> None:
+        """Record that a restore of an installation begins."""
+        self._is_repeated = self._blobs.read_record() is not None
+        self._blobs.write_record(record.with_state(RecordState.RESTORING).to_json().encode())
 
     def directory(self, image_id: ImageId) -> Path:
         """Return the directory to write the files of an image to; those of the image before are stored."""
@@ -160,10 +255,8 @@ class StoredFiles:
         self._store_current(0)
 
     def close(self) -> None:
-        """Remove the files that waited, and the cache of the store."""
+        """Store no other files."""
         self._threads.shutdown(cancel_futures=True)
-        self._staging.close()
-        shutil.rmtree(self._scratch.parent, ignore_errors=True)
 
     def has_master(self, image_id: ImageId) -> bool:
         """Return whether files of an image were stored, of which the master is one."""
@@ -178,11 +271,23 @@ class StoredFiles:
         self._blobs.delete(image_id)
         self._stored.discard(image_id)
 
+    def keep(self, record: InstallationRecord) -> None:  # noqa: ARG002
+        """Keep the files whatever happens."""
+        self._is_kept = True
+
+    def finish(self, record: InstallationRecord) -> None:
+        """Record that the host is whole."""
+        self._blobs.write_record(record.to_json().encode())
+
     def delete_all(self) -> None:
-        """Delete all files that were stored, after an error."""
+        """Delete all files that were stored, after an error, unless they are to be kept."""
         self._threads.shutdown(cancel_futures=True)
+        if self._is_kept:
+            return
         for image_id in tuple(self._stored):
             self.delete(image_id)
+        if not self._is_repeated:
+            self._blobs.write_record(None)
 
     def _store_current(self, limit: int) -> None:
         """Store the image that was written last, and wait until no more than some images wait."""

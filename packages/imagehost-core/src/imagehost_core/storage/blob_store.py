@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -185,6 +186,18 @@ class BlobStore(Protocol):
 
     def unknown_paths(self) -> Iterator[str]:
         """Yield the paths, relative to the store, of what is in it but can belong to no image."""
+        ...
+
+    def modified_at(self, image_id: ImageId) -> datetime | None:
+        """Return when a file of an image was stored last, by the clock of the store; `None` without files."""
+        ...
+
+    def read_record(self) -> bytes | None:
+        """Return the record of the installation that the store belongs to, or `None`."""
+        ...
+
+    def write_record(self, data: bytes | None) -> None:
+        """Store the record of the installation durably, in place of another; `None` deletes it."""
         ...
 
 

@@ -15,6 +15,7 @@ import errno
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -105,6 +106,24 @@ else:
 
     def _sync(descriptor: int) -> None:
         os.fsync(descriptor)
+
+
+def read_file(path: Path) -> bytes | None:
+    """Return the content of a small file, or `None` if there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a small file that survives a power failure, whole or not at all, in place of another."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    with open_owner_only(part, "wb") as file:
+        file.write(data)
+    sync_file(part)
+    part.replace(path)
+    sync_directory(path.parent)
 
 
 def sync_file(path: Path) -> None:

@@ -12,8 +12,8 @@ secret                  the key of signed URLs
 reserve                 disk space reserved for deletions
 imagehost.toml          settings of the server, written by the operator
 restoring/              a backup that is being restored; moved away when it is complete
-migrating               the source of a migration to this directory, until it is complete
-migrated                where this host was migrated to; with it nothing in the database is changed
+moved                   present when this host is moved to another; with it nothing in the database is changed
+installation.json       the record of the installation; there is one in `images` too
 ```
 
 `ab` is the shard: the first two characters of the image's id. An image's files are in one
@@ -23,6 +23,7 @@ directory below each of `images`, `cache` and `variants`, so removing these remo
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -30,9 +31,23 @@ from pathlib import Path
 from attrs import frozen
 
 from imagehost_core.ids import ImageId, is_image_id
+from imagehost_core.installation import RECORD_NAME
 
 SHARD_CHARACTERS = 2
 """The characters of an image's id that are the name of its shard."""
+
+MOVED = "moved"
+"""The name of the file that is present when the host is moved to another."""
+
+IGNORED_NAMES = frozenset({"imagehost.toml", "lost+found"})
+"""What an empty data directory may contain: settings for the new host, and the directory that ext4 creates in
+each file system."""
+
+_OWN_NAME = re.compile(
+    r"imagehost\.sqlite3(-wal|-shm|-journal)?|rate_limits(\.\w+)?|reserve(\.\w+)?|secret(\.part)?|"
+    r"images|cache|variants|staging|locks|restoring|moved|installation\.json"
+)
+"""The names of what hosts create in a data directory, and of what they rename to it."""
 
 SECRET_BYTES = 32
 """Bytes of the key of signed URLs: the output length of SHA-256 (RFC 2104, section 3)."""
@@ -114,14 +129,16 @@ class DataLayout:
         return self.root / "restoring"
 
     @property
-    def migrating(self) -> Path:
-        """The file that records a migration to this directory until it is complete."""
-        return self.root / "migrating"
+    def record(self) -> Path:
+        """The file with the record of the installation."""
+        return self.root / RECORD_NAME
 
-    @property
-    def migrated(self) -> Path:
-        """The file that records where this host was migrated to."""
-        return migrated_marker(self.database)
+    def foreign_names(self) -> list[str]:
+        """Return the names of what is in the directory but belongs to no host; hidden files do not count."""
+        if not self.root.exists():
+            return []
+        names = {path.name for path in self.root.iterdir()} - IGNORED_NAMES
+        return sorted(name for name in names if _OWN_NAME.fullmatch(name) is None and name[0] != ".")
 
     @property
     def is_restoring(self) -> bool:
@@ -131,11 +148,6 @@ class DataLayout:
     def variants_of(self, image_id: ImageId) -> Path:
         """Return the directory of an image's cached variants."""
         return self.variants / shard(image_id) / image_id
-
-
-def migrated_marker(database: Path) -> Path:
-    """Return the path of the file beside a database that records that its host was migrated."""
-    return database.with_name("migrated")
 
 
 def shard(image_id: ImageId) -> str:

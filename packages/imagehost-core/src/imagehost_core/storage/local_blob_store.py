@@ -7,19 +7,23 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text, parse_image_id
+from imagehost_core.installation import RECORD_NAME
 from imagehost_core.storage.blob_store import MASTER, is_file_name
 from imagehost_core.storage.durable import (
     OWNER_ONLY_DIR,
     make_directory,
+    read_file,
     sync_directory,
     sync_file,
     translate_disk_full,
+    write_file,
 )
 from imagehost_core.storage.layout import file_sizes, misplaced_paths, shard
 from imagehost_core.storage.staging import StagingArea
@@ -166,8 +170,28 @@ class LocalBlobStore:
     def unknown_paths(self) -> Iterator[str]:
         """Yield the paths, relative to the store, of what is in it but can belong to no image."""
         for path in misplaced_paths(self._root):
-            if path != _STAGING or not self._owns_staging:
+            # A kill leaves a part of the record under a name with that of the record in it.
+            if RECORD_NAME not in path and (path != _STAGING or not self._owns_staging):
                 yield path
+
+    def modified_at(self, image_id: ImageId) -> datetime | None:
+        """Return when a file of an image was stored last, or `None`."""
+        paths = (self._directory(image_id) / name for name in self.sizes(image_id))
+        with suppress(FileNotFoundError):
+            seconds = max((path.stat().st_mtime for path in paths), default=None)
+            return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+        return None
+
+    def read_record(self) -> bytes | None:
+        """Return the record of the installation that the directory belongs to, or `None`."""
+        return read_file(self._root / RECORD_NAME)
+
+    def write_record(self, data: bytes | None) -> None:
+        """Store the record of the installation durably, in place of another; `None` deletes it."""
+        if data is None:
+            (self._root / RECORD_NAME).unlink(missing_ok=True)
+        else:
+            write_file(self._root / RECORD_NAME, data)
 
     def close(self) -> None:
         """Close the store's own staging area. The store must not be used any more."""

@@ -6,6 +6,7 @@ import errno
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +22,8 @@ class MemoryBlobStore:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._images: dict[ImageId, dict[str, bytes]] = {}
+        self._modified: dict[ImageId, datetime] = {}
+        self._record: bytes | None = None
 
     def put(self, image_id: ImageId, files: Path) -> None:
         """Store the files of an image.
@@ -37,6 +40,7 @@ class MemoryBlobStore:
             if image_id in self._images:
                 raise FileExistsError(errno.EEXIST, "files are stored already", image_id)
             self._images[image_id] = content
+            self._modified[image_id] = datetime.now(UTC)
         shutil.rmtree(files)
 
     def open(
@@ -73,6 +77,7 @@ class MemoryBlobStore:
         """Store one of the files of an image; the given file is deleted."""
         with self._lock:
             self._images[image_id][name] = file.read_bytes()
+            self._modified[image_id] = datetime.now(UTC)
         file.unlink()
 
     def delete_file(self, image_id: ImageId, name: str) -> None:
@@ -118,3 +123,16 @@ class MemoryBlobStore:
     def unknown_paths(self) -> Iterator[str]:
         """Yield nothing: all that is stored belongs to an image."""
         return iter(())
+
+    def modified_at(self, image_id: ImageId) -> datetime | None:
+        """Return when a file of an image was stored last, or `None`."""
+        with self._lock:
+            return self._modified[image_id] if image_id in self._images else None
+
+    def read_record(self) -> bytes | None:
+        """Return the record of the installation that the store belongs to, or `None`."""
+        return self._record
+
+    def write_record(self, data: bytes | None) -> None:
+        """Store the record of the installation; `None` deletes it."""
+        self._record = data

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from imagehost_core.errors import InternalError, NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text
+from imagehost_core.installation import RECORD_NAME
 from imagehost_core.storage.blob_cache import BlobCache
 from imagehost_core.storage.blob_store import MASTER, is_file_name
 from imagehost_core.storage.checksums import has_checksum
@@ -184,10 +185,28 @@ class ObjectBlobStore:
 
         The newest object's age is measured by the clock of the store: those of hosts can be wrong.
         """
-        newest = max(
+        newest = self.modified_at(image_id)
+        return newest is not None and self._now() - newest < timedelta(seconds=UPLOAD_GRACE_SECONDS)
+
+    def modified_at(self, image_id: ImageId) -> datetime | None:
+        """Return when a file of an image was stored last, by the clock of the store; `None` without files."""
+        return max(
             (entry["last_modified"] for entry in self._client.list(self._prefix(image_id))), default=None
         )
-        return newest is not None and self._now() - newest < timedelta(seconds=UPLOAD_GRACE_SECONDS)
+
+    def read_record(self) -> bytes | None:
+        """Return the record of the installation that the prefix belongs to, or `None`."""
+        try:
+            return self._client.read(RECORD_NAME)
+        except FileNotFoundError:
+            return None
+
+    def write_record(self, data: bytes | None) -> None:
+        """Store the record of the installation, in place of another; `None` deletes it."""
+        if data is None:
+            self._client.delete([RECORD_NAME])
+        else:
+            self._client.write(RECORD_NAME, data)
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of all images, also of incomplete ones, in any order."""

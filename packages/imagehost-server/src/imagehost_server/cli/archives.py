@@ -15,7 +15,6 @@ import click
 
 from imagehost_core import BackupInfo, BackupResult, RestoreResult, restore, to_rfc3339
 from imagehost_core.errors import ValidationError
-from imagehost_core.settings import SQLITE, redact_password
 from imagehost_core.storage.durable import OPEN_FILES_STAY, sync_directory, sync_file
 from imagehost_core.storage.locks import lock_file, unlock_file
 from imagehost_server.api.timestamps import parse_timestamp
@@ -48,8 +47,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
     metavar="T",
     help="Only the images since the previous backup: its file, or the time that it printed (RFC 3339).",
 )
+@click.option("--records-only", is_flag=True, help="Leave out the images, which stay where they are.")
+@click.option("--move", is_flag=True, help="Refuse changes from now on; `imagehost adopt` takes that back.")
 @json_option
-def backup(data: Path, file: str, since: str | None, as_json: bool) -> None:
+def backup(data: Path, file: str, since: str | None, records_only: bool, move: bool, as_json: bool) -> None:
     """Back up the host to FILE, or to standard output with `-`, while it serves requests.
 
     The backup is a tar file, compressed with Zstandard, with the database, the images, the key of signed
@@ -60,6 +61,7 @@ def backup(data: Path, file: str, since: str | None, as_json: bool) -> None:
     Examples:
       imagehost backup monday.tar.zst
       imagehost backup tuesday.tar.zst --since monday.tar.zst
+      imagehost backup last.tar.zst --since tuesday.tar.zst --move
       ssh host imagehost backup - --data /var/lib/imagehost > monday.tar.zst
     """  # noqa: D301 - click's mark of lines that are not wrapped
     if as_json and file == STANDARD:
@@ -67,11 +69,15 @@ def backup(data: Path, file: str, since: str | None, as_json: bool) -> None:
     with cli_errors():
         first = _parse_since(since)
     with open_host(data) as host, _open_target(file) as stream, progress_bar("Backing up images") as progress:
-        result = host.backups.write(stream, since=first, progress=progress)
+        result = host.backups.write(
+            stream, since=first, records_only=records_only, move=move, progress=progress
+        )
     if as_json:
         _print_json(result.info, bytes=result.bytes, deleted=result.deleted, damaged=result.damaged)
     else:
         _report(result)
+    if move:
+        click.echo("This host refuses changes now. To use it again: imagehost adopt", err=True)
     if result.damaged:
         raise SystemExit(DAMAGED_STATUS)
 
@@ -79,37 +85,41 @@ def backup(data: Path, file: str, since: str | None, as_json: bool) -> None:
 @click.command("restore")
 @new_data_option
 @click.argument("files", metavar="FILE...|-", nargs=-1, required=True)
+@click.option(
+    "--records-only", is_flag=True, help="Leave the images where they are, in the store of the backup."
+)
 @json_option
-def restore_command(data: Path, files: tuple[str, ...], as_json: bool) -> None:
+def restore_command(data: Path, files: tuple[str, ...], records_only: bool, as_json: bool) -> None:
     """Restore a host from FILE, or from standard input with `-`, into a new or empty data directory.
 
-    After a full backup, name the increments that follow it in their order. All sessions end; API keys and
-    passwords are those of the last backup. Nothing is left behind if a backup is damaged or missing.
+    Records and images go to the database and the store that are configured, which must be empty: this is also
+    how a host moves between engines. After a full backup, name the increments that follow it in their order.
+    All sessions end; API keys and passwords are those of the last backup. Nothing is left behind if a backup
+    is damaged or missing.
 
     \b
     Examples:
       imagehost restore monday.tar.zst --data ./data
       imagehost restore monday.tar.zst tuesday.tar.zst --data ./data
+      IMAGEHOST_DATABASE=postgresql://imagehost@db/imagehost imagehost restore monday.tar.zst --data ./data
       cat monday.tar.zst tuesday.tar.zst | ssh host imagehost restore - --data /var/lib/imagehost
     """  # noqa: D301 - click's mark of lines that are not wrapped
-    storage = load_settings(data).storage
+    settings = load_settings(data)
     with cli_errors(), progress_bar("Restoring images") as progress:
-        result = restore(_open_sources(files), data, progress=progress, storage=storage)
+        result = restore(
+            _open_sources(files), data, settings=settings, records_only=records_only, progress=progress
+        )
     if as_json:
         _print_json(result.info, images=result.image_count, removed=result.removed)
     else:
         _report_restore(data, result)
-    if (database := load_settings(data).database) != SQLITE:
-        name = redact_password(database)
-        click.echo(f"The records are in {data}, and its settings name {name}.", err=True)
-        click.echo("Move them there with `imagehost migrate`, before the server is started.", err=True)
 
 
-def _parse_since(text: str | None) -> datetime | None:
-    """Return the time of a previous backup, from its file or a timestamp."""
+def _parse_since(text: str | None) -> datetime | BackupInfo | None:
+    """Return a previous backup, from its file, or its time from a timestamp."""
     if text is not None and Path(text).is_file():
         with Path(text).open("rb") as file:
-            return BackupInfo.read(file).created_at
+            return BackupInfo.read(file)
     try:
         return parse_timestamp("since", text)
     except ValidationError:

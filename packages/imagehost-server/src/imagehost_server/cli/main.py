@@ -12,12 +12,12 @@ import click
 from imagehost_core import ImageHost
 from imagehost_server.background import run_forever
 from imagehost_server.cli.accounts import keys, users
+from imagehost_server.cli.adoption import adopt_command
 from imagehost_server.cli.archives import backup, restore_command
 from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.common import cli_errors, data_option, load_settings, new_data_option, open_host
 from imagehost_server.cli.imports import import_images
 from imagehost_server.cli.maintenance import fsck, gc
-from imagehost_server.cli.migration import migrate_command
 from imagehost_server.cli.settings_toml import format_settings
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import MetricTable, Recorder
@@ -148,4 +148,4 @@ main.add_command(users)
 main.add_command(keys)
 main.add_command(backup)
 main.add_command(restore_command)
-main.add_command(migrate_command)
+main.add_command(adopt_command)

@@ -49,8 +49,18 @@ def fsck(context: click.Context, data: Path, repair: bool, quick: bool, as_json:
 @click.command()
 @data_option
 @click.option("--dry-run", is_flag=True, help="Remove nothing, and print what would be removed.")
+@click.option(
+    "--allow-many",
+    is_flag=True,
+    help="Remove files without a record even of more than 100 images and 2 % of all.",
+)
+@click.option(
+    "--allow-newer",
+    is_flag=True,
+    help="Remove those too that are newer than the backup of `restore --records-only`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def gc(data: Path, dry_run: bool, as_json: bool) -> None:
+def gc(data: Path, dry_run: bool, allow_many: bool, allow_newer: bool, as_json: bool) -> None:
     """Remove what nothing refers to and what has expired, beside running servers.
 
     That is: files of crashed uploads and unfinished deletions, staging directories of processes that have
@@ -62,7 +72,9 @@ def gc(data: Path, dry_run: bool, as_json: bool) -> None:
       imagehost gc --data /srv/imagehost --json
     """  # noqa: D301 - the escape sequence is click's
     with open_host(data, recover=False) as host:
-        report = host.maintenance.collect_garbage(dry_run=dry_run)
+        report = host.maintenance.collect_garbage(
+            dry_run=dry_run, allow_many=allow_many, allow_newer=allow_newer
+        )
     values = attrs.asdict(report)
     if as_json:
         click.echo(json.dumps({**values, "data": str(data), "dry_run": dry_run}))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from attrs import field, frozen
 
+from imagehost_core.errors import ConflictError
 from imagehost_core.services.integrity.database_checks import DatabaseChecker
 from imagehost_core.services.integrity.findings import (
     CheckName,
@@ -16,6 +18,8 @@ from imagehost_core.services.integrity.findings import (
 )
 from imagehost_core.services.integrity.image_files import ImageFileChecker
 from imagehost_core.services.integrity.unreferenced_files import UnreferencedFileChecker
+
+log = logging.getLogger(__name__)
 
 
 @frozen
@@ -35,7 +39,7 @@ class IntegrityService:
         checks: dict[CheckName, Callable[[], Iterator[Finding]]] = {
             CheckName.REFERENCES: partial(database.check_references, repair=repair),
             CheckName.IMAGES: partial(files.check, repair=repair, quick=quick, report=report),
-            CheckName.ORPHANS: partial(unreferenced.check_orphans, repair=repair),
+            CheckName.ORPHANS: partial(self._check_orphans, repair=repair),
             CheckName.UNKNOWN: partial(unreferenced.check_unknown),
             CheckName.DELETIONS: partial(unreferenced.check_deletions, repair=repair),
             CheckName.VARIANTS: partial(unreferenced.check_variants, repair=repair),
@@ -59,3 +63,14 @@ class IntegrityService:
         for name, check in checks.items():
             report(CheckProgress(name))
             yield from check()
+
+    def _check_orphans(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the images with files and without a record; many are not repaired."""
+        if repair:
+            try:
+                yield from self._unreferenced.check_orphans(repair=True)
+                return
+            except ConflictError as error:
+                # Raised before the first one.
+                log.error("files without a record are not removed: %s", error.details)
+        yield from self._unreferenced.check_orphans(repair=False)

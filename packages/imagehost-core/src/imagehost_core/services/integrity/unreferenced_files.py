@@ -13,6 +13,7 @@ from imagehost_core.db import ImageRepository
 from imagehost_core.errors import UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.services.cleanup import ImageEraser
+from imagehost_core.services.installation import InstallationGuard
 from imagehost_core.services.integrity.findings import Finding, FindingKind
 from imagehost_core.storage import BlobStore, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.variant_cache import VariantCache
@@ -38,15 +39,36 @@ class UnreferencedFileChecker:
     _generations: GenerationTable = field(repr=False)
     _staging: StagingArea = field(repr=False)
     _eraser: ImageEraser = field(repr=False)
+    _installation: InstallationGuard = field(repr=False)
 
-    def check_orphans(self, *, repair: bool) -> Iterator[Finding]:
-        """Yield the images whose files are stored though there is no record; delete the files."""
-        for image_id in self._without_record(self._blobs.ids()):
+    def check_orphans(
+        self, *, repair: bool, allow_many: bool = False, allow_newer: bool = False
+    ) -> Iterator[Finding]:
+        """Yield the images whose files are stored though there is no record; delete the files.
+
+        Args:
+            repair: Whether to delete the files.
+            allow_many: Whether to delete them although they are many beside those with a record.
+            allow_newer: Whether to delete those too that are newer than a restored backup.
+
+        Raises:
+            ConflictError: They are many, or the installation is another; nothing is deleted.
+        """
+        installation = self._installation
+        found = installation.unrecorded(
+            self._images, collect=repair, allow_many=allow_many, allow_newer=allow_newer
+        )
+        for image_id in found:
             with self._locks.acquire("image", image_id):
                 sizes = self._blobs.sizes(image_id)
                 is_orphan = self._blobs.has(image_id) and not self._is_known(image_id)
                 is_orphan = is_orphan and not self._blobs.may_be_uploading(image_id)
-                is_deleted = is_orphan and repair and _try(partial(self._blobs.delete, image_id))
+                is_deleted = (
+                    is_orphan
+                    and repair
+                    and not installation.is_protected(image_id, allow_newer=allow_newer)
+                    and _try(partial(self._blobs.delete, image_id))
+                )
             if is_orphan:
                 size = sum(sizes.values())
                 details = f"expected a record for the stored files (size {size}) but there is none"
@@ -65,7 +87,10 @@ class UnreferencedFileChecker:
 
     def check_deletions(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the images that were deleted though files may be left; delete these."""
-        for image_id in self._images.tombstones():
+        tombstones = self._images.tombstones()
+        if tombstones and repair:
+            self._installation.require_unchanged()
+        for image_id in tombstones:
             errors: dict[ImageId, Exception] = {}
             with self._locks.acquire("image", image_id):
                 tombstone = self._images.tombstone(image_id)
