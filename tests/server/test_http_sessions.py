@@ -69,7 +69,7 @@ def test_sign_out_ends_the_session_at_once(signed_in: httpx2.Client) -> None:
     ("body", "status"),
     [
         ({"username": "ann", "password": "wrong"}, 401),
-        ({"username": "Ann", "password": PASSWORD}, 401),
+        ({"username": "anne", "password": PASSWORD}, 401),
         ({"username": "ann", "password": ""}, 401),
         ({"username": "ann"}, 422),
         ({"username": "ann", "password": 7}, 422),
