@@ -137,7 +137,7 @@ def _webp(part: bytes, count: int = 0) -> Generator:
     return generate
 
 
-def _animated_webp(canvas: int, frames: int) -> Generator:
+def animated_webp(canvas: int, frames: int) -> Generator:
     """Return an animation of tiny frames on a canvas."""
 
     def generate(_size: int) -> bytes:
@@ -209,7 +209,7 @@ HOSTILE_FILES: dict[str, tuple[Generator, str]] = {
     "GIF: 16 frames of 1×1 on 3000×3000": (_gif(after=_CONTROL + _FRAME, count=15, screen=3_000), ACCEPTED),
     "WebP: empty chunks": (_webp(b"abcd" + bytes(4)), "parts in the file"),
     "WebP: 19,000 empty chunks": (_webp(b"abcd" + bytes(4), 19_000), ACCEPTED),
-    "WebP: 1,000 frames of 16×16 on 387×387": (_animated_webp(387, 1_000), ACCEPTED),
-    "WebP: 16 frames of 16×16 on 3000×3000": (_animated_webp(3_000, 16), ACCEPTED),
+    "WebP: 1,000 frames of 16×16 on 387×387": (animated_webp(387, 1_000), ACCEPTED),
+    "WebP: 16 frames of 16×16 on 3000×3000": (animated_webp(3_000, 16), ACCEPTED),
 }
 """For each file its generator, and a part of the scan's error, or `ACCEPTED`."""

@@ -39,7 +39,7 @@ settings; larger ones are encoded faster, within the CPU time of a task. Random 
 times as long."""
 
 
-OPAQUE_BYTES = {Format.JPEG: 20, Format.PNG: 36, Format.WEBP: 24, Format.GIF: 36}
+OPAQUE_BYTES = {Format.JPEG: 20, Format.PNG: 36, Format.WEBP: 28, Format.GIF: 36}
 """The most bytes of memory that an upload without transparency needs for each pixel, by its format."""
 ALPHA_BYTES = {Format.JPEG: 20, Format.PNG: 48, Format.WEBP: 32, Format.GIF: 36}
 """The same of an upload that can have transparent pixels."""

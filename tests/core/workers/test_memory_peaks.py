@@ -1,0 +1,96 @@
+"""The memory that the headers of files ask for, and the peaks of worker processes."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from PIL import Image
+from tests.hostile_files import animated_webp, progressive_jpeg
+
+from imagehost_core.formats import Format
+from imagehost_core.headers import scan
+from imagehost_core.jobs import IngestJob
+from imagehost_core.sandbox import SandboxLimits
+from imagehost_core.transform import Size
+from imagehost_core.workers import WorkerRequest, ingest_cost, messages
+from imagehost_core.workers.executor import TASKS
+from imagehost_core.workers.pool import ProcessPool
+from imagehost_core.workers.process import Worker, WorkerSpec
+
+SIZE = (2_400, 2_000)
+CONVERSIONS = (None, Format.GIF)
+
+
+def saved(mode: str, kind: str, frames: int = 1, **options: object) -> bytes:
+    noise = Image.effect_noise(SIZE, 60)
+    image = Image.merge("RGBA", [noise, noise.transpose(Image.Transpose.ROTATE_180), noise, noise])
+    image = image.convert(mode) if mode != "P" else image.convert("RGB").quantize()
+    file = io.BytesIO()
+    if frames > 1:
+        options |= {"save_all": True, "append_images": [image.rotate(9 * turn) for turn in range(1, frames)]}
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+FILES: dict[str, Callable[[], bytes]] = {
+    "JPEG": lambda: saved("RGB", "JPEG"),
+    "progressive JPEG": lambda: saved("RGB", "JPEG", progressive=True, subsampling=0, quality=75),
+    "progressive CMYK": lambda: saved("CMYK", "JPEG", progressive=True),
+    "JPEG of many scans": lambda: progressive_jpeg(2_000, 20),
+    "PNG": lambda: saved("RGB", "PNG", compress_level=1),
+    "PNG with alpha": lambda: saved("RGBA", "PNG", compress_level=1),
+    "PNG with palette": lambda: saved("P", "PNG", compress_level=1),
+    "WebP": lambda: saved("RGB", "WEBP", method=0),
+    "lossless WebP with alpha": lambda: saved("RGBA", "WEBP", lossless=True, method=0, quality=0),
+    "animated WebP": lambda: saved("RGB", "WEBP", frames=3, method=0),
+    "tiny frame on a large canvas": lambda: animated_webp(3_000, 1)(0),
+    "tiny frames on a large canvas": lambda: animated_webp(3_000, 4)(0),
+    "GIF": lambda: saved("P", "GIF"),
+    "animated GIF": lambda: saved("P", "GIF", frames=3),
+}
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPool]:
+    """A pool that starts a worker process for each task, so that each has a peak of its own."""
+    limits = SandboxLimits(task_cpu_seconds=0)
+    pool = ProcessPool(
+        WorkerSpec(TASKS, limits), size=1, queue=1, max_tasks_per_worker=2, max_worker_bytes=2**40
+    )
+    yield pool
+    pool.close()
+
+
+def ingest(worker: Worker, file: bytes, fmt: Format, requested: Format | None = None) -> int:
+    """Ingest a file; return the peak of the worker process in bytes."""
+    job = IngestJob(fmt, requested_format=requested, remove_exif=True)
+    arguments = messages.to_json((job,))
+    result, lengths = worker.request("ingest", arguments, io.BytesIO(file), len(file))
+    worker.read_blobs(lengths, b"".join)
+    assert result.error is None
+    return result.usage.peak_bytes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("requested", CONVERSIONS)
+@pytest.mark.parametrize("name", FILES)
+def test_an_upload_needs_no_more_memory_than_its_headers_ask_for(
+    pool: ProcessPool, name: str, requested: Format | None
+) -> None:
+    file, tiny = FILES[name](), io.BytesIO()
+    Image.new("RGB", (9, 9)).save(tiny, "PNG")
+    header = scan(io.BytesIO(file), len(file))
+    cost = ingest_cost(
+        header.format,
+        Size(*header.canvas_extent),
+        frames=header.frames,
+        has_alpha=header.has_alpha,
+        length=len(file),
+    )
+    with pool.acquire(WorkerRequest(time.monotonic() + 600)) as worker:
+        idle = ingest(worker, tiny.getvalue(), Format.PNG)
+        peak = ingest(worker, file, header.format, requested)
+    assert 0 < peak - idle <= cost.memory_bytes
