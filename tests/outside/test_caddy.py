@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.slow_downloads import require_whole_download
 
 from imagehost_core.testing import make_image
 from imagehost_server.serve.runner import free_port
@@ -148,3 +149,8 @@ def test_a_name_of_the_local_network_gets_a_certificate_of_caddys_own_authority(
     policies = apps.get("tls", {}).get("automation", {}).get("policies", [])
     assert [policy["issuers"] for policy in policies] == ([issuers] if issuers else [])
     assert "images.lan" in done.stdout.decode()
+
+
+@pytest.mark.slow
+def test_a_download_at_a_steady_low_rate_is_completed(client: httpx2.Client) -> None:
+    require_whole_download(client)

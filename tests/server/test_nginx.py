@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from attrs import frozen
+from tests.slow_downloads import require_whole_download
 
 from imagehost_core.testing import make_image
 from imagehost_server.serve.runner import free_port
@@ -215,3 +216,8 @@ def test_a_client_that_has_the_image_gets_304(client: httpx2.Client) -> None:
     path = upload(client, make_image(300, 200))
     tag = client.get(path).headers["etag"]
     assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
+
+
+@pytest.mark.slow
+def test_a_download_at_a_steady_low_rate_is_completed(client: httpx2.Client) -> None:
+    require_whole_download(client)
