@@ -26,7 +26,7 @@ import io, json, os, sys, threading
 from pathlib import Path
 
 Path(sys.argv[1]).write_text(str(os.getpid()))
-from imagehost_core import ImageHost, ImageHostError
+from imagehost_core import ImageHost, ImageHostError, RenderingSettings, Settings
 from imagehost_core.observer import WorkerExited
 from PIL import Image
 from tests.hostile_files import animated_webp
@@ -41,7 +41,8 @@ def observe(measurement):
     if isinstance(measurement, WorkerExited):
         exits.append(measurement.cause)
 
-with ImageHost.open(observe=observe) as host:
+settings = Settings(rendering=RenderingSettings(ingest_timeout_seconds=600))
+with ImageHost.open(settings=settings, observe=observe) as host:
     def upload(file):
         try:
             host.upload(file, owner="admin")
