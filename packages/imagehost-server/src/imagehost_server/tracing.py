@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping, MutableMapping
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from litestar.enums import ScopeType
-
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -102,8 +100,8 @@ def instrument(app: ASGIApp) -> ASGIApp:
 
         await app(original, receive, send_described)
 
-    async def without_query(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == ScopeType.HTTP:
+    async def without_query(scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
             # The query may contain a signature.
             await traced({**scope, "query_string": b"", "imagehost.scope": scope}, receive, send)
         else:
