@@ -90,6 +90,20 @@ def test_a_client_that_has_stopped_to_read_is_cut_at_the_latest_after_ten_minute
     assert seconds_until_cut(0, 1.0, checks=checks, buffer=buffer) == pytest.approx(expected)
 
 
+@given(st.lists(st.integers(0, 100 * LONGEST_BYTES), min_size=1), st.floats(0.0, 59.0))
+def test_whatever_a_client_has_read_before_it_may_then_stop_for_ten_minutes_at_most(
+    steps: list[int], pause: float
+) -> None:
+    now, acknowledged, progress = 0.0, 0, ReadProgress.start(0, 0.0)
+    for step in steps:
+        now, acknowledged = now + pause, acknowledged + step
+        later = progress.update(acknowledged, now)
+        if later is None:
+            return
+        progress = later
+        assert progress.deadline <= now + LONGEST_SECONDS
+
+
 # A connection over a socket, whose deadlines are on a clock of the test.
 
 
