@@ -120,8 +120,9 @@ class HttpProtocol(HttpToolsProtocol):
         if not self._place.is_open:
             self._abort()
             return
-        # A response goes on when all that was written before has reached the kernel.
-        self.transport.set_write_buffer_limits(high=0)
+        # A response goes on when all that was written before has reached the kernel. With 0, one of TLS
+        # pauses also when nothing waits.
+        self.transport.set_write_buffer_limits(high=1)
         self._peer = Peer(self.scheme or "http", self.client)
         self._waiting_since = self.loop.time()
         self._timer = self.loop.call_later(self._head_seconds(), self._check_deadlines)
