@@ -7,9 +7,7 @@ their sizes do not depend on either.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from imagehost_core.db.word_bits import UNKNOWN, filter_of_words
+from imagehost_core.db.image_rows import last_number
 
 LARGE_ALBUMS, OTHER_ACCOUNTS = 10, 100
 FIRST_UPLOAD = 1_700_000_000_000_000
@@ -20,15 +18,14 @@ _DESCRIPTION = " || ".join(
     f"CASE WHEN n % {step} = 0 THEN '{word} ' ELSE '' END" for word, step in WORDS.items()
 )
 _IMAGES = """
-INSERT INTO images (id, account_id, album_id, filename, original_filename, description, is_public, format,
-    size, width, height, frames, has_alpha, sha256, placeholder, derivatives, created_at, updated_at,
-    word_bits)
+INSERT INTO images (number, id, account_id, album_id, filename, original_filename, description, is_public,
+    format, size, width, height, frames, has_alpha, sha256, placeholder, derivatives, created_at, updated_at)
 {series}
-SELECT {image_id}, {account}, {album}, 'IMG_' || {number} || '.webp', 'IMG_' || {number} || '.jpg',
+SELECT ({first} / 1000000 + n) * {in_second} + {distinct}, {image_id}, {account}, {album},
+    'IMG_' || {number} || '.webp', 'IMG_' || {number} || '.jpg',
     rtrim({description}), 1, CASE WHEN n % 10 = 0 THEN 'png' ELSE 'webp' END,
     100000 + n * 7919 % 5000011, 4000, 3000, 1, 0, {sha256},
-    '1QcSHQRnh493V4dIh4eXh1h4kJUI', '[]', {first} + n * 1000000, {first} + n * 1000000,
-    coalesce((SELECT bits FROM word_filters WHERE word_filters.n = series.n), {unknown})
+    '1QcSHQRnh493V4dIh4eXh1h4kJUI', '[]', {first} + n * 1000000, {first} + n * 1000000
 FROM series
 """
 _SERIES = """
@@ -47,7 +44,7 @@ _POSTGRES = {
     "sha256": "lpad(CAST(n AS text), 64, '0')",
 }
 _OTHER = f"(SELECT min(id) FROM accounts WHERE id > 1) + n % {OTHER_ACCOUNTS}"
-# The tokens of imagehost_core.db.image_words: each word with the number of its account in front.
+# The tokens of imagehost_core.db.lists.word_index: each word with the number of its account in front.
 IMAGE_WORDS = """
 SELECT number AS rowid,
     account_id || 'ximg ' || account_id || 'x' || substr(filename, 5, 8) || ' ' || account_id || 'xwebp'
@@ -56,18 +53,7 @@ SELECT number AS rowid,
         account_id || 'x' || replace(description, ' ', ' ' || account_id || 'x') END AS description
 FROM images
 """
-"""The rows of `image_words`, without vectors."""
-
-
-WORD_FILTERS = "CREATE TEMPORARY TABLE word_filters (n bigint PRIMARY KEY, bits bigint)"
-"""The statement that creates the table for the Bloom filters of the first images of each kind."""
-
-
-def word_filters(count: int) -> Iterator[tuple[int, int]]:
-    """Yield the rows of `word_filters`; others than these are unknown."""
-    for n in range(1, count + 1):
-        words = ["img", f"{n:08}", "webp", *(word for word, step in WORDS.items() if n % step == 0)]
-        yield n, filter_of_words(words)
+"""The rows of `image_words`."""
 
 
 def own_images(engine: str, count: int, albums: int) -> str:
@@ -104,6 +90,7 @@ def _images(engine: str, count: int, account: str, album: str) -> str:
         album=album,
         description=_DESCRIPTION,
         first=FIRST_UPLOAD,
-        unknown=UNKNOWN,
+        in_second=last_number(0) + 1,
+        distinct=int(album == "NULL"),
         series=_SERIES.format(count=count),
     )

@@ -21,12 +21,10 @@ from pathlib import Path
 import psycopg
 from bench.list_rows import (
     IMAGE_WORDS,
-    WORD_FILTERS,
     albums,
     other_accounts,
     other_images,
     own_images,
-    word_filters,
 )
 from bench.lists import Catalog, Measured, filtered, timed
 from tests.postgres import run_postgres
@@ -37,12 +35,7 @@ from imagehost_core.db.postgres_database import PostgresDatabase
 ALBUMS = 10_000
 SERVER = ("shared_buffers=1GB", "max_wal_size=8GB", "maintenance_work_mem=512MB", "synchronous_commit=off")
 INDEXES = "SELECT indexname, indexdef FROM pg_indexes WHERE tablename IN ('images', 'image_words')"
-WORDS = f"""
-INSERT INTO image_words (rowid, filename, description, words)
-SELECT rowid, filename, description, array_to_tsvector(
-    array_remove(string_to_array(filename || ' ' || description, ' '), '')
-) FROM ({IMAGE_WORDS}) AS item
-"""
+WORDS = f"INSERT INTO image_words (rowid, filename, description) {IMAGE_WORDS}"
 
 
 def fill(url: str, images: int, others: int) -> None:
@@ -59,10 +52,6 @@ def fill(url: str, images: int, others: int) -> None:
         indexes = [row for row in connection.execute(INDEXES) if " UNIQUE " not in row[1]]
         for name, _ in indexes:
             connection.execute(f"DROP INDEX {name}".encode())
-        connection.execute(WORD_FILTERS)
-        with connection.cursor().copy("COPY word_filters FROM STDIN") as copy:
-            for filter_row in word_filters(images):
-                copy.write_row(filter_row)
         statements = (
             other_accounts(),
             albums(ALBUMS),

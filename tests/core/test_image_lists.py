@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError
 from imagehost_core.formats import Format
-from imagehost_core.image_lists import (
+from imagehost_core.lists import (
     PARAMETERS,
     ImageFilter,
     ImageListRequest,
     ImageSort,
+    PageRequest,
     parse_image_list,
 )
-from imagehost_core.pagination import PageRequest
 
 
 def test_the_default_is_the_first_page_of_all_images_newest_first() -> None:

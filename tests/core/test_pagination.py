@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_core.errors import BadRequestError
-from imagehost_core.pagination import MAX_PAGE, CursorPosition, PageRequest, encode_cursor, parse_page_request
+from imagehost_core.lists import MAX_PAGE, CursorPosition, PageRequest, encode_cursor, parse_page_request
 
 IDS = st.from_regex(r"[0-9A-Za-z]{16}|[1-9][0-9]{0,18}|msg_[0-9A-Za-z]{24}", fullmatch=True)
 KEYS = st.one_of(

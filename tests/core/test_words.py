@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.words import split_words
+from imagehost_core.lists import split_words
 
 
 @pytest.mark.parametrize(

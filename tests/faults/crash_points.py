@@ -36,8 +36,6 @@ STEPS = frozenset(
     {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "os.link", "shutil.rmtree"}
 )
 """The audit events (https://docs.python.org/3/library/audit_events.html) of steps that change a directory."""
-OPEN = "open"
-"""The name of the change that opens a host."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _ID = re.compile(r"\b(?:[0-9A-Za-z]{16}|[0-9A-Za-z]{32}|[0-9a-f-]{36})\b")
 """An id of an image, or the random name of a staged file."""
@@ -129,11 +127,9 @@ def run_change(name: str, arguments: Arguments, points: CrashPoints, engines: En
     points.observe()
     exit_code = 1
     try:
-        points.is_armed = name == OPEN
         with open_host(engines, Path(points.root)) as host:
             points.is_armed = True
-            if name != OPEN:
-                CHANGES[name].run(host, arguments)
+            CHANGES[name].run(host, arguments)
             points.reach("return")
             points.is_armed = False
         exit_code = 0

@@ -24,7 +24,7 @@ from PIL import Image
 from tests.faults.conftest import client_of
 from tests.faults.process_usage import pids_of, read_usage
 
-from imagehost_core.image_lists import REQUESTS_IN_MEMORY
+from imagehost_core.lists import REQUESTS_IN_MEMORY
 from imagehost_core.services.delivery import IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE
 from imagehost_core.services.record_cache import RECORDS_IN_MEMORY
 from imagehost_core.testing import make_image

@@ -8,7 +8,7 @@ from datetime import datetime
 from attrs import evolve, frozen
 
 from imagehost_core import Image, ImageHost
-from imagehost_core.pagination import parse_page_request
+from imagehost_core.lists import parse_page_request
 
 
 @frozen

@@ -15,7 +15,7 @@ import pytest
 from tests.faults.conftest import NO_LIMITS, client_of, kill, staged_files, stored_ids
 
 from imagehost_core import ImageHost
-from imagehost_core.pagination import PageRequest
+from imagehost_core.lists import PageRequest
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running, start
 

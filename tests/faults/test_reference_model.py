@@ -33,8 +33,7 @@ from imagehost_core.db.counters import count_image
 from imagehost_core.db.database import Transaction
 from imagehost_core.errors import NotFoundError, UnauthorizedError
 from imagehost_core.formats import Format
-from imagehost_core.image_lists import ImageSort
-from imagehost_core.pagination import parse_page_request
+from imagehost_core.lists import ImageSort, parse_page_request
 from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.settings import SQLITE
 from imagehost_core.storage import GenerationTable

@@ -10,10 +10,10 @@ import pytest
 
 from imagehost_core.db import AlbumRepository, Database, ImageRepository, SqliteDatabase
 from imagehost_core.db.database import SqlRow, SqlValue
-from imagehost_core.db.images import to_image
+from imagehost_core.db.image_rows import to_image
 from imagehost_core.ids import AlbumId
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Image
-from imagehost_core.pagination import PageRequest
 from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

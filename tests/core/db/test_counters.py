@@ -27,25 +27,17 @@ from imagehost_core.db import (
     OutboxRepository,
     SqliteDatabase,
     WebhookRepository,
-    list_buckets,
 )
-from imagehost_core.db.gallery import gallery_count
+from imagehost_core.db.lists.gallery import gallery_count
 from imagehost_core.db.recount import check_counters, check_indexes, repair_counters, repair_indexes
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId, new_event_id, new_image_id, new_webhook_id
-from imagehost_core.image_lists import ImageListRequest, ImageSort
+from imagehost_core.lists import ImageListRequest, ImageSort, PageRequest
 from imagehost_core.models import Account, Image, Page, Webhook
-from imagehost_core.pagination import PageRequest
 from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = st.sampled_from(["cat.webp", "dog.webp", "猫の写真.webp", "a-b c.webp", "…"])
-
-
-@pytest.fixture(autouse=True)
-def _short_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_buckets, "BUCKET_IMAGES", 2)
-    monkeypatch.setattr(list_buckets, "GALLERY_FACTOR", 1)
 
 
 def list_owned(

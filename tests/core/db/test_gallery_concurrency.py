@@ -12,11 +12,10 @@ from random import Random
 import attrs
 import pytest
 
-from imagehost_core.db import AccountRepository, ImageRepository, list_buckets
+from imagehost_core.db import AccountRepository, ImageRepository
 from imagehost_core.db.counters import GALLERY_IMAGES, total
 from imagehost_core.db.postgres_database import PostgresDatabase
 from imagehost_core.db.recount import check_counters, check_indexes
-from imagehost_core.errors import UnavailableError
 from imagehost_core.ids import AccountId, ImageId
 from imagehost_core.models import Image
 
@@ -48,43 +47,24 @@ def public_image(image: Image, account: int, number: int, ending: str) -> Image:
     )
 
 
-def test_a_public_upload_does_not_wait_for_the_commit_of_another_account(
+def test_a_public_upload_or_deletion_does_not_wait_for_the_commit_of_another_account(
     database: PostgresDatabase, image: Image
 ) -> None:
     images = ImageRepository(database)
     with database.transaction(AccountId(1)) as first:
         images.insert(first, public_image(image, 1, 1, "a"))
         with database.transaction(AccountId(2)) as second:
-            images.insert(second, public_image(image, 2, 2, "a"))
+            for number in (2, 3):
+                images.insert(second, public_image(image, 2, number, "a"))
+            images.insert_tombstone(second, public_image(image, 2, 3, "a"), START)
         assert total(database, GALLERY_IMAGES) == 1
     assert total(database, GALLERY_IMAGES) == 2
     assert check_counters(database) == ()
 
 
-def test_buckets_of_the_gallery_are_split_only_when_all_uploads_are_committed(
-    database: PostgresDatabase, image: Image, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(list_buckets, "BUCKET_IMAGES", 1)
-    monkeypatch.setattr(list_buckets, "GALLERY_FACTOR", 1)
-    images = ImageRepository(database)
-    with database.transaction(AccountId(3)) as transaction:
-        images.insert(transaction, public_image(image, 3, 0, "a"))
-    with database.transaction(AccountId(1)) as first:
-        images.insert(first, public_image(image, 1, 1, "a"))
-        with (
-            pytest.raises(UnavailableError),
-            database.transaction(AccountId(2)) as second,
-        ):
-            images.insert(second, public_image(image, 2, 2, "0"))
-    assert total(database, GALLERY_IMAGES) == 2
-
-
 def test_counters_are_exact_after_uploads_and_deletions_of_several_accounts(
-    postgres_url: str, database: PostgresDatabase, image: Image, monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, database: PostgresDatabase, image: Image
 ) -> None:
-    monkeypatch.setattr(list_buckets, "BUCKET_IMAGES", 3)
-    monkeypatch.setattr(list_buckets, "GALLERY_FACTOR", 1)
-
     def change(account: int) -> None:
         random, stored = Random(account), list[Image]()
         with closing(PostgresDatabase(postgres_url, timeout=60)) as own:

@@ -21,16 +21,23 @@ from imagehost_core.db import (
     ImageListRepository,
     ImageRepository,
     SqliteDatabase,
-    image_searches,
 )
+from imagehost_core.db.lists import searches
+from imagehost_core.db.lists.images import image_list_id
 from imagehost_core.errors import BadRequestError, UnavailableError
 from imagehost_core.formats import UPLOADABLE, Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id
-from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort
+from imagehost_core.lists import FILTERS as RULES
+from imagehost_core.lists import (
+    ImageFilter,
+    ImageListRequest,
+    ImageSort,
+    PageRequest,
+    parse_page_request,
+    split_words,
+)
 from imagehost_core.models import Account, Image
-from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.storage import LockManager
-from imagehost_core.words import split_words
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TIMES = st.integers(0, 4).map(lambda seconds: START + timedelta(seconds=seconds))
@@ -57,26 +64,17 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
-STEPS = {
-    "check the first images": (),
-    "sort few matches": ("FIRST_CHECKED",),
-    "sort matches that are close together": ("FEW_MATCHES",),
-    "check more images": ("FIRST_CHECKED", "FEW_MATCHES"),
-    "sort many matches": ("FIRST_CHECKED", "FEW_MATCHES", "MORE_CHECKED", "MIN_MORE_CHECKED"),
-    "check all images": (
-        "FIRST_CHECKED",
-        "FEW_MATCHES",
-        "MORE_CHECKED",
-        "MIN_MORE_CHECKED",
-        "MANY_MATCHES",
-    ),
+LIMITS = {
+    "read a short list": {},
+    "read the first images, then search": {"SHORT_LIST": 0},
+    "search only": {"SHORT_LIST": 0, "MAX_READ_FIRST": 0},
 }
-"""The limits that are 0 for a search to begin with a step."""
+"""The limits with which a search in SQLite finds its images in each way."""
 
 
-def begin_searches_with(patch: pytest.MonkeyPatch, step: str) -> None:
-    for name in STEPS[step]:
-        patch.setattr(image_searches, name, 0)
+def search_by(patch: pytest.MonkeyPatch, way: str) -> None:
+    for name, value in LIMITS[way].items():
+        patch.setattr(searches, name, value)
 
 
 def has_phrase(text: str, phrase: tuple[str, ...], *, last_is_prefix: bool) -> bool:
@@ -146,7 +144,7 @@ def empty() -> Iterator[Callable[[], tuple[Database, ImageRepository]]]:
     filters=FILTERS,
     sort=st.sampled_from(ImageSort),
     per_page=st.integers(1, 5),
-    step=st.sampled_from([*STEPS]),
+    way=st.sampled_from([*LIMITS]),
 )
 def test_pages_list_the_selected_images_in_their_order(
     empty: Callable[[], tuple[Database, ImageRepository]],
@@ -155,7 +153,7 @@ def test_pages_list_the_selected_images_in_their_order(
     filters: ImageFilter,
     sort: ImageSort,
     per_page: int,
-    step: str,
+    way: str,
 ) -> None:
     database, images = empty()
     stored = [attrs.evolve(image, id=new_image_id(), album_id=None, **changes) for changes in fields]
@@ -171,7 +169,7 @@ def test_pages_list_the_selected_images_in_their_order(
     request = ImageListRequest(filters=filters, sort=sort, page=PageRequest(per_page=per_page))
     listed: list[Image] = []
     with pytest.MonkeyPatch.context() as patch:
-        begin_searches_with(patch, step)
+        search_by(patch, way)
         while True:
             page = lists.list_owned(AccountId(1), request)
             assert page.total == (len(expected) if filters.has_total else None)
@@ -271,19 +269,6 @@ def test_a_cursor_of_other_filters_another_order_or_another_list_is_rejected(
         lists.list_gallery(page)
 
 
-def test_a_search_that_takes_too_long_is_503(
-    database: Database, account: Account, add: Callable[..., Image]
-) -> None:
-    images, template = ImageRepository(database), add(description="cat")
-    with database.transaction() as transaction:
-        for _ in range(900):
-            images.insert(transaction, attrs.evolve(template, id=new_image_id()))
-    impatient = ImageListRepository(database, timeout_seconds=0)
-    with pytest.raises(UnavailableError) as caught:
-        impatient.list_owned(account.id, ImageListRequest(filters=ImageFilter(q="cat")))
-    assert caught.value.retry_after == 5
-
-
 def test_a_query_is_interrupted_at_its_deadline_and_the_next_one_is_not(database: Database) -> None:
     endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(UnavailableError):
@@ -296,7 +281,7 @@ def test_a_query_is_interrupted_at_its_deadline_and_the_next_one_is_not(database
 @pytest.mark.parametrize(
     "query", ["cat", "ca", "cat dog", "cat-dog", "dog-cat", "cat-do", "webp cat-do", "x_1 ca"]
 )
-def test_each_step_of_a_search_finds_the_same_images(
+def test_each_way_of_a_search_finds_the_same_images(
     add: Callable[..., Image], lists: ImageListRepository, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
     for text in ("cat", "dog", "cat dog", "dog cat", "cat x_1", "cats x_12", "concat", "a cat, dogs"):
@@ -305,6 +290,82 @@ def test_each_step_of_a_search_finds_the_same_images(
     request = ImageListRequest(filters=ImageFilter(q=query))
     first = lists.list_owned(AccountId(1), request)
     assert 0 < len(first.items) < 16
-    for step in STEPS:
-        begin_searches_with(monkeypatch, step)
-        assert lists.list_owned(AccountId(1), request) == first, step
+    for way in LIMITS:
+        search_by(monkeypatch, way)
+        assert lists.list_owned(AccountId(1), request) == first, way
+
+
+@pytest.mark.parametrize("sort", [ImageSort.NEWEST, ImageSort.OLDEST])
+def test_a_search_lists_many_images_of_one_second_and_those_around_it_in_their_order(
+    database: Database,
+    images: ImageRepository,
+    lists: ImageListRepository,
+    account: Account,
+    add: Callable[..., Image],
+    monkeypatch: pytest.MonkeyPatch,
+    sort: ImageSort,
+) -> None:
+    """Files of an archive have one time, and imported images a time before 1970 or long ago."""
+    search_by(monkeypatch, "search only")
+    template = add(description="cat", created_at=datetime(1965, 1, 1, tzinfo=UTC))
+    stored = [template]
+    with database.transaction() as transaction:
+        for number in range(60):
+            # Older images are inserted last.
+            created_at = START - timedelta(milliseconds=number // 40 * 700 + number % 3)
+            stored.append(attrs.evolve(template, id=new_image_id(), created_at=created_at))
+            images.insert(transaction, stored[-1])
+    expected = sorted(stored, key=lambda image: (image.created_at, image.id), reverse=sort.is_descending)
+    filters, listed, page = ImageFilter(q="cat"), list[Image](), PageRequest(per_page=7)
+    while True:
+        found = lists.list_owned(account.id, ImageListRequest(filters=filters, sort=sort, page=page))
+        listed += found
+        if found.next_cursor is None:
+            break
+        page = parse_page_request(per_page=7, cursor=found.next_cursor)
+    assert listed == expected
+
+
+@pytest.mark.parametrize("sort", list(ImageSort))
+def test_a_search_that_does_not_end_in_time_is_503_in_every_order(
+    account: Account,
+    add: Callable[..., Image],
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    sort: ImageSort,
+) -> None:
+    search_by(monkeypatch, "search only")
+    images, template = ImageRepository(database), add(description="cat")
+    with database.transaction() as transaction:
+        for _ in range(900):
+            images.insert(transaction, attrs.evolve(template, id=new_image_id()))
+    request = ImageListRequest(filters=ImageFilter(q="cat"), sort=sort)
+    with pytest.raises(UnavailableError) as caught:
+        ImageListRepository(database, timeout_seconds=0).list_owned(account.id, request)
+    assert caught.value.retry_after == 5
+
+
+OTHER_VALUES: dict[str, Any] = {
+    "q": "dog",
+    "is_public": False,
+    "format": Format.GIF,
+    "created_after": START,
+    "created_before": START,
+}
+
+
+def test_every_filter_has_a_value_in_the_next_tests() -> None:
+    assert OTHER_VALUES.keys() == RULES.keys()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_list_with_another_filter_has_another_cursor(name: str) -> None:
+    plain = ImageListRequest()
+    filtered = ImageListRequest(filters=ImageFilter(**{name: OTHER_VALUES[name]}))
+    assert image_list_id(AccountId(1), plain) != image_list_id(AccountId(1), filtered)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_list_with_any_filter_but_that_for_public_images_has_no_total(name: str) -> None:
+    assert ImageFilter().has_total
+    assert ImageFilter(**{name: OTHER_VALUES[name]}).has_total is (name == "is_public")

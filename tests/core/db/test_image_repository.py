@@ -16,11 +16,10 @@ from imagehost_core.db import (
     ImageListRepository,
     ImageRepository,
 )
-from imagehost_core.db.images import to_image, to_row
+from imagehost_core.db.image_rows import to_image, to_row
 from imagehost_core.formats import Format
-from imagehost_core.image_lists import ImageListRequest
+from imagehost_core.lists import ImageListRequest, PageRequest
 from imagehost_core.models import Account, Image
-from imagehost_core.pagination import PageRequest
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import ClassVar
 
 import attrs
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -22,14 +24,21 @@ from imagehost_core.db import (
     ImageRepository,
     SqliteDatabase,
 )
-from imagehost_core.db.image_lists import image_list_id
-from imagehost_core.db.pagination import list_id
+from imagehost_core.db.database import SqlRow, SqlValue
+from imagehost_core.db.lists.images import image_list_id
+from imagehost_core.db.lists.pages import list_id
 from imagehost_core.errors import BadRequestError
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, new_image_id
-from imagehost_core.image_lists import ImageListRequest, ImageSort
+from imagehost_core.lists import (
+    CursorPosition,
+    ImageFilter,
+    ImageListRequest,
+    ImageSort,
+    PageRequest,
+    parse_page_request,
+)
 from imagehost_core.models import Account, Image
-from imagehost_core.pagination import CursorPosition, PageRequest, parse_page_request
 from imagehost_core.storage import LockManager
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -64,6 +73,74 @@ def test_page_numbers_and_cursors_give_the_same_list_newest_first(
     assert pages[0].total_pages == -(-count // 5)
     assert len(pages[3]) == 0
     assert pages[3].next_cursor is None
+
+
+@settings(max_examples=40)
+@given(
+    times=st.lists(st.integers(0, 5), max_size=25),
+    per_page=st.integers(1, 9),
+    sort=st.sampled_from(ImageSort),
+    filters=st.sampled_from([ImageFilter(), ImageFilter(is_public=True), ImageFilter(is_public=False)]),
+)
+def test_a_page_of_any_number_is_the_part_of_the_list_from_whichever_end_it_is_counted(
+    times: list[int], per_page: int, sort: ImageSort, filters: ImageFilter
+) -> None:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        closing(SqliteDatabase(Path(directory) / "file", LockManager(Path(directory) / "locks"))) as database,
+    ):
+        with database.transaction() as transaction:
+            AccountRepository(database).insert(transaction, "admin", None, b"secret", START)
+            for number, seconds in enumerate(times):
+                image = attrs.evolve(
+                    _IMAGE,
+                    id=new_image_id(),
+                    created_at=START + timedelta(seconds=seconds),
+                    size=1 + seconds % 3,
+                    is_public=number % 3 > 0,
+                )
+                ImageRepository(database).insert(transaction, image)
+        lists = ImageListRepository(database, timeout_seconds=60)
+        stored = [
+            image
+            for page in range(1, 4)
+            for image in lists.list_owned(AccountId(1), ImageListRequest(page=PageRequest(page, 9)))
+        ]
+        assert len(stored) == len(times)
+        expected = sorted(
+            (image for image in stored if filters.is_public in (None, image.is_public)),
+            key=lambda image: (getattr(image, sort.column), image.id),
+            reverse=sort.is_descending,
+        )
+        gallery = [image for image in newest_first(stored) if image.is_public]
+        for number in range(1, len(times) // per_page + 3):
+            request = PageRequest(number, per_page)
+            page = lists.list_owned(AccountId(1), ImageListRequest(filters=filters, sort=sort, page=request))
+            part = slice(request.offset, request.offset + per_page)
+            assert list(page) == expected[part]
+            assert (page.next_cursor is None) == (part.stop >= len(expected))
+            assert list(lists.list_gallery(request)) == gallery[part]
+
+
+def test_a_page_by_its_number_skips_at_most_half_of_a_list_whose_total_is_known(tmp_path: Path) -> None:
+    class RecordsOffsets(SqliteDatabase):
+        offsets: ClassVar[list[SqlValue]] = []
+
+        def fetch_all(
+            self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
+        ) -> list[SqlRow]:
+            self.offsets.append(values["offset"])
+            return super().fetch_all(sql, values, deadline=deadline)
+
+    with closing(RecordsOffsets(tmp_path / "file", LockManager(tmp_path / "locks"))) as database:
+        with database.transaction() as transaction:
+            AccountRepository(database).insert(transaction, "admin", None, b"secret", START)
+            for _ in range(40):
+                ImageRepository(database).insert(transaction, attrs.evolve(_IMAGE, id=new_image_id()))
+        lists = ImageListRepository(database, timeout_seconds=60)
+        for number in range(1, 12):
+            lists.list_owned(AccountId(1), ImageListRequest(page=PageRequest(number, 4)))
+    assert database.offsets == [0, 4, 8, 12, 16, 15, 11, 7, 3, 0, 0]
 
 
 def test_a_full_last_page_has_no_cursor(

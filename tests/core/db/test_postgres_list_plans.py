@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from itertools import product
 from typing import Any
 
 import attrs
@@ -19,8 +18,7 @@ from imagehost_core.db import ImageListRepository, WebhookRepository
 from imagehost_core.db.database import SqlRow, SqlValue
 from imagehost_core.db.postgres_database import PostgresDatabase
 from imagehost_core.ids import AlbumId
-from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort
-from imagehost_core.pagination import CursorPosition, PageRequest
+from imagehost_core.lists import CursorPosition, ImageFilter, ImageListRequest, ImageSort, PageRequest
 
 pytestmark = pytest.mark.external
 
@@ -29,10 +27,9 @@ ROWS = (
     "INSERT INTO albums (account_id, name, description, is_public, created_at, updated_at) "
     "SELECT 1, 'a', '', 1, n, n FROM generate_series(1, 2) AS n",
     "INSERT INTO images SELECT n, 'i' || n, 1, 1 + n % 2, 'f' || n % 999, 'f', 'cat', n % 2, "
-    "CASE n % 3 WHEN 0 THEN 'png' ELSE 'gif' END, n % 777, 1, 1, 1, 0, '', '', '[]', n, n, -1 "
+    "CASE n % 3 WHEN 0 THEN 'png' ELSE 'gif' END, n % 777, 1, 1, 1, 0, '', '', '[]', n, n "
     "FROM generate_series(1, 20000) AS n",
-    "INSERT INTO image_words "
-    "SELECT number, '1xf', '1xcat', array_to_tsvector(ARRAY['1xf', '1xcat']) FROM images",
+    "INSERT INTO image_words SELECT number, '1xf' || number, '1xcat' FROM images",
     "INSERT INTO gallery_images SELECT created_at, id FROM images WHERE is_public = 1",
     "ANALYZE",
 )
@@ -119,28 +116,25 @@ def test_every_order_and_filter_of_images_is_read_from_an_index(
 
 
 @pytest.mark.parametrize("album_id", [None, AlbumId(1)])
-def test_the_images_that_a_search_checks_are_read_from_an_index_alone(
+def test_a_search_with_many_matches_reads_images_in_the_order_of_an_index(
     recorder: RecordsPlans, album_id: AlbumId | None
 ) -> None:
     lists = ImageListRepository(recorder, timeout_seconds=60)
-    for sort, name in product(ImageSort, FILTERS):
-        filters = attrs.evolve(FILTERS[name], q="ca")
-        recorder.plans.clear()
-        lists.list_owned(ACCOUNT, ImageListRequest(album_id=album_id, filters=filters, sort=sort))
-        first = recorder.plans[0]
-        require_no_whole_table(first)
-        types = [node["Node Type"] for node in page_ids_nodes(first)]
-        assert types[:3] == ["Subquery Scan", "Limit", "Index Only Scan"], types
+    for sort in ImageSort:
+        request = ImageListRequest(album_id=album_id, filters=ImageFilter(q="ca"), sort=sort)
+        lists.list_owned(ACCOUNT, request)
+        require_no_whole_table(recorder.plans[-1])
+        first = page_ids_nodes(recorder.plans[-1])
+        assert {node["Node Type"] for node in first} <= {"Nested Loop", "Index Only Scan", "Index Scan"}
 
 
 def test_a_search_with_few_matches_reads_their_images_only(recorder: RecordsPlans) -> None:
     lists = ImageListRepository(recorder, timeout_seconds=60)
-    lists.list_owned(ACCOUNT, ImageListRequest(filters=ImageFilter(q="missing")))
-    first, matches, page = recorder.plans
-    for plan in (first, matches, page):
-        require_no_whole_table(plan)
-    assert {node["Index Name"] for node in nodes(matches) if "Index Name" in node} == {"image_words_by_words"}
-    images = next(node for node in page_ids_nodes(page) if node.get("Relation Name"))
+    lists.list_owned(ACCOUNT, ImageListRequest(filters=ImageFilter(q="missing x")))
+    plan = recorder.plans[-1]
+    require_no_whole_table(plan)
+    assert "image_words_by_words" in {node.get("Index Name") for node in nodes(plan)}
+    images = next(node for node in page_ids_nodes(plan) if node.get("Relation Name") == "images")
     assert (images["Node Type"], images["Index Name"]) == ("Index Scan", "images_pkey")
 
 

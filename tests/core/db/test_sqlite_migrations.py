@@ -24,8 +24,7 @@ print("sqlite_utils" in sys.modules)
 def test_a_file_gets_each_migration_once_and_keeps_those_of_newer_versions(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "file")) as connection:
         assert applied_migrations(connection) == set()
-        migrate(connection, stop_before="word_bits")
-        assert sqlite_migrations.keys() - applied_migrations(connection) == {"word_bits"}
+        migrate(connection)
         connection.execute("INSERT INTO _sqlite_migrations VALUES (99, 'imagehost', 'newer', '')")
         connection.commit()
         for _ in range(2):

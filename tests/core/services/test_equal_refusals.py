@@ -19,7 +19,7 @@ from imagehost_core import (
     Settings,
     ValidationError,
 )
-from imagehost_core.image_lists import ImageFilter
+from imagehost_core.lists import ImageFilter
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.testing import make_image
 

@@ -9,8 +9,7 @@ from base64 import urlsafe_b64encode
 from urllib.parse import parse_qsl
 
 from imagehost_core.errors import BadRequestError
-from imagehost_core.image_lists import PARAMETERS, parse_image_list
-from imagehost_core.pagination import CursorPosition, encode_cursor
+from imagehost_core.lists import PARAMETERS, CursorPosition, encode_cursor, parse_image_list
 
 DICTIONARY = (
     *(f"&{name}=".encode() for name in PARAMETERS),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jinja2 import Environment, nodes
 
 from imagehost_core.errors import BY_CODE
-from imagehost_core.image_lists import ImageSort
+from imagehost_core.lists import ImageSort
 from imagehost_core.models import DeliveryState, Role
 from imagehost_server.web import catalog
 from imagehost_server.web.catalog import LANGUAGES, choose_language, texts_of

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         serialize_event,
     )
     from imagehost_core.formats import Format, sniff
-    from imagehost_core.gallery import GalleryPage, PublicAlbum
     from imagehost_core.headers import CameraData, ImageHeader, MetadataKind, SourceLimits, scan
     from imagehost_core.host import ImageHost
     from imagehost_core.ids import (
@@ -61,10 +60,18 @@ if TYPE_CHECKING:
         SessionId,
         WebhookId,
     )
-    from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort, parse_image_list
     from imagehost_core.installation import InstallationRecord, RecordState
     from imagehost_core.jobs import RenderJob
     from imagehost_core.limits import Decision, RateLimitPolicy, Window, decide
+    from imagehost_core.lists import (
+        CursorPosition,
+        ImageFilter,
+        ImageListRequest,
+        ImageSort,
+        PageRequest,
+        parse_image_list,
+        parse_page_request,
+    )
     from imagehost_core.models import (
         Account,
         AccountUsage,
@@ -72,11 +79,13 @@ if TYPE_CHECKING:
         ApiKey,
         ApiKeyWithToken,
         DeliveryState,
+        GalleryPage,
         Image,
         ImageChanges,
         LimitOverrides,
         Page,
         Principal,
+        PublicAlbum,
         Role,
         Scope,
         Session,
@@ -86,7 +95,6 @@ if TYPE_CHECKING:
         WebhookWithSecret,
     )
     from imagehost_core.observer import Measurement, Observer, PoolLoad
-    from imagehost_core.pagination import CursorPosition, PageRequest, parse_page_request
     from imagehost_core.resources import (
         AlbumRecord,
         ImageRecord,

@@ -21,21 +21,21 @@ EXPORTS: dict[str, str] = {
         event_schemas serialize_event
     """,
     "formats": "Format sniff",
-    "gallery": "GalleryPage PublicAlbum",
     "headers": "CameraData ImageHeader MetadataKind SourceLimits scan",
     "host": "ImageHost",
     "ids": "AccountId AlbumId DeliveryId EventId ImageId KeyId Random SessionId WebhookId",
-    "image_lists": "ImageFilter ImageListRequest ImageSort parse_image_list",
     "installation": "InstallationRecord RecordState",
     "jobs": "RenderJob",
     "limits": "Decision RateLimitPolicy Window decide",
+    "lists": """
+        CursorPosition ImageFilter ImageListRequest ImageSort PageRequest parse_image_list parse_page_request
+    """,
     "models": """
-        Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState Image ImageChanges
-        LimitOverrides Page Principal Role Scope Session SessionWithToken Webhook WebhookDelivery
+        Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState GalleryPage Image ImageChanges
+        LimitOverrides Page Principal PublicAlbum Role Scope Session SessionWithToken Webhook WebhookDelivery
         WebhookWithSecret
     """,
     "observer": "Measurement Observer PoolLoad",
-    "pagination": "CursorPosition PageRequest parse_page_request",
     "resources": "AlbumRecord ImageRecord Links PublicAlbumRecord PublicImageRecord UrlBuilder",
     "services": """
         AccountService AlbumService Blob CheckName CheckProgress Finding FindingKind GarbageReport

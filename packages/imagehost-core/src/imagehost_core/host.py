@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Unpack
 
 from imagehost_core._util.clock import Clock, utc_now
-from imagehost_core.gallery import GalleryPage
 from imagehost_core.headers import CameraData
 from imagehost_core.ids import Random
-from imagehost_core.models import Image, Principal
+from imagehost_core.lists import PageRequest
+from imagehost_core.models import GalleryPage, Image, Principal
 from imagehost_core.observer import Observer, ignore
-from imagehost_core.pagination import PageRequest
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService

@@ -11,9 +11,8 @@ from html import escape
 from attrs import frozen
 
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.gallery import PublicAlbum
 from imagehost_core.ids import AlbumId, ImageId
-from imagehost_core.models import Album, Image
+from imagehost_core.models import Album, Image, PublicAlbum
 
 THUMB_SIDE = 320
 """The bounding box of `thumb_url`, in pixels. A smaller image is not enlarged."""

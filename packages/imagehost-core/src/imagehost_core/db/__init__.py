@@ -5,11 +5,11 @@ from imagehost_core.db.albums import AlbumRepository
 from imagehost_core.db.cache_purges import CachePurgeRepository
 from imagehost_core.db.database import Database
 from imagehost_core.db.idempotency import IdempotencyRepository, StoredResponse
-from imagehost_core.db.image_lists import ImageListRepository
 from imagehost_core.db.images import ImageRepository, Tombstone
 from imagehost_core.db.imports import ImportRepository
 from imagehost_core.db.keys import KeyRepository
 from imagehost_core.db.leases import LeasedDelivery
+from imagehost_core.db.lists.images import ImageListRepository
 from imagehost_core.db.outbox import OutboxRepository
 from imagehost_core.db.postgres_rate_limits import PostgresRateLimitStore
 from imagehost_core.db.rate_limits import RateLimitStore

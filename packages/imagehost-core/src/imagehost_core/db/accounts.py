@@ -11,13 +11,13 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import blob, integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.counters import ACCOUNTS, add_to_total, total
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
-from imagehost_core.db.gallery import GalleryScope, refresh_gallery
-from imagehost_core.db.pagination import ItemList, list_id, paginate
+from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
+from imagehost_core.db.lists.pages import ItemList, list_id, paginate
 from imagehost_core.db.webhooks import delete_webhooks
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import require_quota
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
-from imagehost_core.pagination import PageRequest
 
 _SELECT = "SELECT * FROM accounts"
 _OWNED_TABLES = ("sessions", "api_keys", "idempotency_keys", "albums")

@@ -11,15 +11,13 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.counters import count_album
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
-from imagehost_core.db.gallery import GalleryScope, refresh_gallery
-from imagehost_core.db.images import COLUMNS as IMAGE_COLUMNS
-from imagehost_core.db.images import to_image
-from imagehost_core.db.list_buckets import CountedList, ListKind, delete_buckets
-from imagehost_core.db.pagination import ItemList, list_id, paginate
-from imagehost_core.gallery import PublicAlbum
+from imagehost_core.db.image_rows import COLUMNS as IMAGE_COLUMNS
+from imagehost_core.db.image_rows import to_image
+from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
+from imagehost_core.db.lists.pages import ItemList, list_id, paginate
 from imagehost_core.ids import AccountId, AlbumId
-from imagehost_core.models import Album, Image, Page
-from imagehost_core.pagination import PageRequest
+from imagehost_core.lists import PageRequest
+from imagehost_core.models import Album, Image, Page, PublicAlbum
 
 _COVER_COLUMNS = ", ".join(f"cover.{name} AS cover_{name}" for name in IMAGE_COLUMNS)
 # One statement reads one snapshot: the cover cannot be deleted between the count and the cover's row.
@@ -113,8 +111,6 @@ class AlbumRepository:
             transaction.execute("UPDATE albums SET is_public = 1 WHERE id = :id", {"id": album.id})
             refresh_gallery(transaction, GalleryScope.ALBUM, album.id)
         count_album(transaction, album.account_id, -1)
-        lists = (CountedList(kind, album.id) for kind in (ListKind.ALBUM, ListKind.PUBLIC_ALBUM))
-        delete_buckets(transaction, *lists)
         transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album.id})
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer
 from imagehost_core.db.database import Queryable, Transaction
-from imagehost_core.db.list_buckets import CountedList, ListKind, count_entries
 from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Image
 
@@ -13,15 +11,10 @@ ACCOUNTS = "accounts"
 """The name of the total of accounts."""
 GALLERY_IMAGES = "gallery_images"
 """The name of the total of images that the gallery lists."""
-TOTAL = (
-    "SELECT coalesce(sum(value), 0) AS total{version} FROM counters "
-    "WHERE name >= :name AND name < :name || '!'"
-)
-"""The query for a total of the host; with several hosts, a total has several rows, like `name 7`."""
 
 
 def count_image(transaction: Transaction, before: Image | None, after: Image | None) -> None:
-    """Update the counters and buckets of an image's account and albums.
+    """Update the counters of an image's account and albums.
 
     Args:
         transaction: The transaction that inserts, updates or deletes the image.
@@ -42,23 +35,6 @@ def count_image(transaction: Transaction, before: Image | None, after: Image | N
                     "public_image_count = public_image_count + :public WHERE id = :id",
                     {"id": row_id, "images": images, "public": public},
                 )
-    if image := after or before:
-        position = (to_micros(image.created_at), image.id)
-        lists_before, lists_after = _lists_of(before), _lists_of(after)
-        count_entries(transaction, lists_before - lists_after, [position], -1)
-        count_entries(transaction, lists_after - lists_before, [position], 1)
-
-
-def _lists_of(image: Image | None) -> set[CountedList]:
-    """Return the lists of an image, except for the gallery."""
-    if image is None:
-        return set()
-    lists = {CountedList(ListKind.ACCOUNT, image.account_id)}
-    if image.album_id is not None:
-        lists.add(CountedList(ListKind.ALBUM, image.album_id))
-        if image.is_public:
-            lists.add(CountedList(ListKind.PUBLIC_ALBUM, image.album_id))
-    return lists
 
 
 def count_album(transaction: Transaction, account_id: AccountId, more: int) -> None:
@@ -91,8 +67,11 @@ def add_to_total(transaction: Transaction, name: str, more: int) -> None:
 
 
 def total(queryable: Queryable, name: str) -> int:
-    """Return a total of the host."""
-    row = queryable.fetch_one(TOTAL.format(version=""), {"name": name})
+    """Return a total of the host; with several hosts, it has several rows, like `name 7`."""
+    row = queryable.fetch_one(
+        "SELECT coalesce(sum(value), 0) AS total FROM counters WHERE name >= :name AND name < :name || '!'",
+        {"name": name},
+    )
     return 0 if row is None else integer(row, "total")
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
-from functools import lru_cache
-from operator import itemgetter
+from zlib import crc32
 
 from attrs import frozen
 
@@ -14,40 +13,13 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import blob, integer, text, timestamp
 from imagehost_core.db.counters import count_image
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
-from imagehost_core.db.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
-from imagehost_core.db.image_words import delete_words, insert_words, update_words
-from imagehost_core.db.word_bits import filter_of_image
-from imagehost_core.formats import Format
+from imagehost_core.db.image_rows import first_number, optional_album_id, to_image, to_row
+from imagehost_core.db.lists.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
+from imagehost_core.db.lists.word_index import delete_words, insert_words, update_words
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import Image
 
-COLUMNS = (
-    "id",
-    "account_id",
-    "album_id",
-    "filename",
-    "original_filename",
-    "description",
-    "is_public",
-    "format",
-    "size",
-    "width",
-    "height",
-    "frames",
-    "has_alpha",
-    "sha256",
-    "placeholder",
-    "derivatives",
-    "created_at",
-    "updated_at",
-)
-"""The columns of `images` that are attributes of an image."""
-INVALID_ROW = (AssertionError, TypeError, ValueError)
-"""The errors of `to_image` for a row that no image was stored as."""
-ROWS_IN_MEMORY = 2_000
-"""Rows whose images are kept in memory, per process; each takes about 3 KB."""
-_values_of: Callable[[SqlRow], tuple[SqlValue, ...]] = itemgetter(*COLUMNS)
-_UPDATABLE = ("album_id", "description", "is_public", "filename", "word_bits", "updated_at")
+_UPDATABLE = ("album_id", "description", "is_public", "filename", "updated_at")
 _SELECT = "SELECT * FROM images AS item"
 _SELECT_DELIVERED = """
 SELECT item.*, accounts.signing_secret AS signing_secret FROM images AS item
@@ -155,7 +127,11 @@ class ImageRepository:
 
     def insert(self, transaction: Transaction, image: Image) -> None:
         """Insert an image."""
-        number = transaction.insert_numbered("images", to_row(image), "number")
+        # Two transactions that run at the same time do not choose the same number: that of the id is random.
+        number = first_number(to_micros(image.created_at)) + crc32(image.id.encode()) // 2**4
+        while transaction.fetch_one("SELECT 1 FROM images WHERE number = :number", {"number": number}):
+            number += 1
+        transaction.insert("images", {"number": number, **to_row(image)})
         insert_words(transaction, number, image)
         count_image(transaction, None, image)
         add_to_gallery(transaction, image.id)
@@ -221,82 +197,10 @@ class ImageRepository:
         return tuple(ImageId(text(row, "image_id")) for row in rows)
 
 
-def to_image(row: SqlRow) -> Image:
-    """Convert a row of `images`; equal rows return the same object.
-
-    A row is compared in a twelfth of the time that it takes to convert it, and lists have the same rows again
-    and again. Callers can cache what they derive from an image, such as its JSON, by the image.
-    """
-    return _to_image(_values_of(row))
-
-
-@lru_cache(ROWS_IN_MEMORY)
-def _to_image(values: tuple[SqlValue, ...]) -> Image:
-    row = dict(zip(COLUMNS, values, strict=True))
-    # Of each: width, height, and the checksum if it was recorded.
-    derivatives = json.loads(text(row, "derivatives"))
-    return Image(
-        id=ImageId(text(row, "id")),
-        account_id=AccountId(integer(row, "account_id")),
-        album_id=_optional_album_id(row),
-        filename=text(row, "filename"),
-        original_filename=text(row, "original_filename"),
-        description=text(row, "description"),
-        is_public=bool(row["is_public"]),
-        format=Format(text(row, "format")),
-        size=integer(row, "size"),
-        width=integer(row, "width"),
-        height=integer(row, "height"),
-        frames=integer(row, "frames"),
-        has_alpha=bool(row["has_alpha"]),
-        sha256=text(row, "sha256"),
-        placeholder=text(row, "placeholder"),
-        derivatives=tuple((width, height) for width, height, *_ in derivatives),
-        derivative_checksums=tuple(checksum for _, _, *checksums in derivatives for checksum in checksums),
-        created_at=timestamp(row, "created_at"),
-        updated_at=timestamp(row, "updated_at"),
-    )
-
-
-def to_row(image: Image) -> SqlRow:
-    """Convert an image to a row of `images`."""
-    return {
-        "id": image.id,
-        "account_id": image.account_id,
-        "album_id": image.album_id,
-        "filename": image.filename,
-        "original_filename": image.original_filename,
-        "description": image.description,
-        "is_public": int(image.is_public),
-        "format": image.format.value,
-        "size": image.size,
-        "width": image.width,
-        "height": image.height,
-        "frames": image.frames,
-        "has_alpha": int(image.has_alpha),
-        "sha256": image.sha256,
-        "placeholder": image.placeholder,
-        "derivatives": json.dumps(_derivatives(image)),
-        "created_at": to_micros(image.created_at),
-        "updated_at": to_micros(image.updated_at),
-        "word_bits": filter_of_image(image),
-    }
-
-
-def _derivatives(image: Image) -> list[tuple[int, ...]]:
-    """Return the width, the height and, if it is known, the checksum of each derivative."""
-    checksums = image.derivative_checksums
-    return [(*size, *checksums[index : index + 1]) for index, size in enumerate(image.derivatives)]
-
-
 def _to_tombstone(row: SqlRow) -> Tombstone:
     return Tombstone(
         id=ImageId(text(row, "image_id")),
         account_id=AccountId(integer(row, "account_id")),
-        album_id=_optional_album_id(row),
+        album_id=optional_album_id(row),
         deleted_at=timestamp(row, "deleted_at"),
     )
-
-
-def _optional_album_id(row: SqlRow) -> AlbumId | None:
-    return None if row["album_id"] is None else AlbumId(integer(row, "album_id"))

@@ -14,7 +14,7 @@ from attrs import frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
-from imagehost_core.db.gallery import GalleryScope, refresh_gallery
+from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
 from imagehost_core.errors import InternalError
 from imagehost_core.ids import ImageId
 
@@ -205,7 +205,7 @@ def image_count(queryable: Queryable) -> int:
 
 def image_rows(queryable: Queryable) -> Iterator[list[SqlRow]]:
     """Yield the rows of all images in batches, each of which is one snapshot."""
-    after = 0
+    after = -(2**63)
     while rows := queryable.fetch_all(
         "SELECT * FROM images WHERE number > :after ORDER BY number LIMIT :count",
         {"after": after, "count": _BATCH},

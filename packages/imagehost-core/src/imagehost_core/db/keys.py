@@ -11,10 +11,10 @@ from imagehost_core.db.accounts import to_account
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.counters import count_key
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
-from imagehost_core.db.pagination import ItemList, list_id, paginate
+from imagehost_core.db.lists.pages import ItemList, list_id, paginate
 from imagehost_core.ids import AccountId, KeyId
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, ApiKey, Page, Scope
-from imagehost_core.pagination import PageRequest
 
 _SELECT = "SELECT * FROM api_keys AS item"
 

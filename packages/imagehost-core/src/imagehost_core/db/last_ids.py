@@ -10,7 +10,7 @@ from imagehost_core.db.dialect import SQLITE
 
 _NEVER_REUSED = {"accounts": "id", "albums": "id"}
 """The tables whose ids are never reused, with the column of the id."""
-_NUMBERED = {"images": "number", "events": "number"}
+_NUMBERED = {"events": "number"}
 """The tables whose rows are numbered by the database, with the column of the number."""
 
 # https://sqlite.org/autoinc.html

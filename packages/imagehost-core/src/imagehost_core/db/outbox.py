@@ -16,12 +16,12 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, optional_timestamp, text, timestamp, to_optional_micros
 from imagehost_core.db.counters import count_delivery
 from imagehost_core.db.database import Database, SqlRow, SqlValue, Transaction
-from imagehost_core.db.pagination import ItemList, list_id, paginate
+from imagehost_core.db.lists.pages import ItemList, list_id, paginate
 from imagehost_core.db.webhooks import IS_SENDING, WebhookRepository
 from imagehost_core.events import Event, serialize_event
 from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_delivery_id
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import DeliveryState, Page, WebhookDelivery
-from imagehost_core.pagination import PageRequest
 
 _SELECT = """
 SELECT item.*, events.id AS event_id, events.type AS type

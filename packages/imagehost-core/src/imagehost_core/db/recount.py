@@ -12,19 +12,10 @@ from attrs import frozen
 
 from imagehost_core.db.columns import integer
 from imagehost_core.db.counters import GALLERY_IMAGES, add_to_total, total
-from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
-from imagehost_core.db.gallery import IS_LISTED, GalleryScope, refresh_gallery
-from imagehost_core.db.image_words import delete_words, insert_words, to_words
-from imagehost_core.db.images import INVALID_ROW, to_image
-from imagehost_core.db.list_buckets import (
-    ENTRIES,
-    ListKind,
-    change_all_versions,
-    long_lists,
-    split_newest,
-)
-from imagehost_core.db.word_bits import UNKNOWN, filter_of_image
-from imagehost_core.models import Image
+from imagehost_core.db.database import Queryable, SqlRow, Transaction
+from imagehost_core.db.image_rows import INVALID_ROW, to_image
+from imagehost_core.db.lists.gallery import IS_LISTED, GalleryScope, refresh_gallery
+from imagehost_core.db.lists.word_index import delete_words, insert_words, to_words
 
 _BATCH = 1_000
 
@@ -34,8 +25,8 @@ class CounterMismatch:
     """A counter that differs from what it counts.
 
     Attributes:
-        table: `accounts`, `albums`, `webhooks`, `list_buckets` or `counters`.
-        row: The id of the account, album or webhook, the key of the bucket, or the name of the counter.
+        table: `accounts`, `albums`, `webhooks` or `counters`.
+        row: The id of the account, album or webhook, or the name of the counter.
         column: The column of the counter.
         stored: The value of the counter.
         actual: The number or bytes that it should count.
@@ -48,24 +39,6 @@ class CounterMismatch:
     actual: int
 
 
-def _bucket_counts(kind: ListKind) -> str:
-    """Return the query that counts the images of the buckets of a kind of list."""
-    return f"""
-        SELECT {_BUCKET_ID} AS id, image_count, (
-            SELECT count(*) FROM {ENTRIES[kind].format(owner="bucket.owner_id")}
-            AND (item.created_at, item.id) > (bucket.before_created_at, bucket.before_id)
-            AND (item.created_at, item.id) <= (bucket.last_created_at, bucket.last_id)
-        ) AS actual_image_count
-        FROM (
-            SELECT *, lag(last_created_at, 1, -9000000000000000000) OVER earlier AS before_created_at,
-                lag(last_id, 1, '') OVER earlier AS before_id
-            FROM list_buckets WHERE list = '{kind.value}'
-            WINDOW earlier AS (PARTITION BY owner_id ORDER BY last_created_at, last_id)
-        ) AS bucket
-    """  # noqa: S608 - constants only
-
-
-_BUCKET_ID = "list || ' ' || owner_id || ' ' || last_created_at || ' ' || last_id"
 _COUNTS = {
     "accounts": (
         ("image_count", "public_image_count", "used_bytes", "album_count", "key_count"),
@@ -104,7 +77,6 @@ _COUNTS = {
         GROUP BY item.id ORDER BY item.id
         """,
     ),
-    "list_buckets": (("image_count",), " UNION ALL ".join(map(_bucket_counts, ListKind))),
     "counters": (
         ("value",),
         """
@@ -117,7 +89,7 @@ _COUNTS = {
     ),
 }
 """The counters of each table, and the query that counts again."""
-_KEYS = {"counters": "name", "list_buckets": _BUCKET_ID}
+_KEYS = {"counters": "name"}
 """The expressions for the keys of rows that are not the column `id`."""
 
 
@@ -150,11 +122,6 @@ def repair_counters(transaction: Transaction) -> tuple[CounterMismatch, ...]:
             f"WHERE {key} = :row",
             {"more": mismatch.actual - mismatch.stored, "row": mismatch.row},
         )
-    transaction.execute("DELETE FROM list_buckets WHERE image_count = 0", {})
-    if mismatches:
-        change_all_versions(transaction)
-    for counted in long_lists(transaction):
-        split_newest(transaction, counted)
     return mismatches
 
 
@@ -170,14 +137,10 @@ def check_indexes(queryable: Queryable) -> tuple[str, ...]:
 
 
 def repair_indexes(transaction: Transaction) -> tuple[str, ...]:
-    """Correct the gallery and the words of the images that `check_indexes` returns, and return their ids.
-
-    The Bloom filters of images from an earlier version are set as well.
-    """
+    """Correct the gallery and the words of the images that `check_indexes` returns, and return their ids."""
     image_ids = check_indexes(transaction)
     for image_id in image_ids:
         repair_index(transaction, image_id)
-    _set_unknown_filters(transaction)
     (row,) = transaction.fetch_all("SELECT count(*) AS count FROM gallery_images", {})
     add_to_total(transaction, GALLERY_IMAGES, integer(row, "count") - total(transaction, GALLERY_IMAGES))
     return image_ids
@@ -196,32 +159,10 @@ def repair_index(transaction: Transaction, image_id: str) -> None:
         image = to_image(row)
         delete_words(transaction, image)
         insert_words(transaction, integer(row, "number"), image)
-        _set_filter(transaction, image)
-
-
-def _set_unknown_filters(transaction: Transaction) -> None:
-    """Set the filters of images that were stored before images had any."""
-    after = 0
-    while rows := transaction.fetch_all(
-        "SELECT * FROM images WHERE word_bits = :unknown AND number > :after ORDER BY number LIMIT :count",
-        {"unknown": UNKNOWN, "after": after, "count": _BATCH},
-    ):
-        for row in rows:
-            after = integer(row, "number")
-            try:
-                image = to_image(row)
-            except INVALID_ROW:
-                continue
-            _set_filter(transaction, image)
-
-
-def _set_filter(transaction: Transaction, image: Image) -> None:
-    values: dict[str, SqlValue] = {"id": image.id, "bits": filter_of_image(image)}
-    transaction.execute("UPDATE images SET word_bits = :bits WHERE id = :id", values)
 
 
 def _with_wrong_words(queryable: Queryable) -> Iterator[SqlRow]:
-    after = 0
+    after = -(2**63)
     while True:
         rows = queryable.fetch_all(
             "SELECT item.*, words.filename AS filename_words, words.description AS description_words "
@@ -235,8 +176,7 @@ def _with_wrong_words(queryable: Queryable) -> Iterator[SqlRow]:
             except INVALID_ROW:
                 continue
             words = to_words(image)
-            is_filter_right = row["word_bits"] in (UNKNOWN, filter_of_image(image))
-            if not is_filter_right or any(row[f"{name}_words"] != value for name, value in words.items()):
+            if any(row[f"{name}_words"] != value for name, value in words.items()):
                 yield row
         if len(rows) < _BATCH:
             return

@@ -5,9 +5,9 @@ microseconds since 1970-01-01T00:00:00Z and booleans are 0 or 1. Ids of accounts
 reused (`AUTOINCREMENT`). Lists are sorted by a column, then the id, so their indexes have these columns after
 those of the list; the columns behind them are those of filters, so that skipped items cost no row.
 
-Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, `key_count`, `delivery_count`,
-and the tables `counters` and `list_buckets`) are changed in the transaction that changes what they count;
-`imagehost_core.db.recount` compares them.
+Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, `key_count`, `delivery_count`, and
+the table `counters`) are changed in the transaction that changes what they count; `imagehost_core.db.recount`
+compares them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ CREATE TABLE albums (
 CREATE INDEX albums_by_account ON albums (account_id, created_at, id);
 
 CREATE TABLE images (
-    number INTEGER PRIMARY KEY, -- the rowid of the image in image_words
+    number INTEGER PRIMARY KEY, -- the rowid of the image in image_words, in the order of time
     id TEXT NOT NULL UNIQUE,
     account_id INTEGER NOT NULL REFERENCES accounts (id),
     album_id INTEGER REFERENCES albums (id) ON DELETE SET NULL,
@@ -105,23 +105,12 @@ CREATE INDEX images_by_album_and_filename ON images (album_id, filename, id, is_
 CREATE INDEX images_by_album_and_size ON images (album_id, size, id, is_public, format, created_at);
 CREATE INDEX public_images_by_album ON images (album_id, created_at, id, is_public) WHERE is_public = 1;
 
--- The images that the gallery lists: see imagehost_core.db.gallery.
+-- The images that the gallery lists: see imagehost_core.db.lists.gallery.
 CREATE TABLE gallery_images (
     created_at INTEGER NOT NULL,
     id TEXT NOT NULL,
     PRIMARY KEY (created_at, id)
 ) WITHOUT ROWID;
-
--- Numbers of images in ranges of long lists: see imagehost_core.db.list_buckets.
-CREATE TABLE list_buckets (
-    list TEXT NOT NULL,
-    owner_id INTEGER NOT NULL,
-    last_created_at INTEGER NOT NULL,
-    last_id TEXT NOT NULL,
-    image_count INTEGER NOT NULL,
-    PRIMARY KEY (list, owner_id, last_created_at, last_id)
-) WITHOUT ROWID;
-CREATE INDEX list_buckets_by_last_created_at ON list_buckets (last_created_at);
 
 CREATE TABLE counters (
     name TEXT PRIMARY KEY,
@@ -129,7 +118,7 @@ CREATE TABLE counters (
 ) WITHOUT ROWID;
 INSERT INTO counters (name, value) VALUES ('gallery_images', 0), ('accounts', 0);
 
--- The words of file names and descriptions: see imagehost_core.db.image_words.
+-- The words of file names and descriptions: see imagehost_core.db.lists.word_index.
 CREATE IMAGE WORDS;
 
 -- Deleted images whose files may still be on the disk.
@@ -186,6 +175,7 @@ CREATE TABLE webhooks (
     created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX webhooks_by_account ON webhooks (account_id, created_at, id);
+CREATE INDEX webhooks_disabled ON webhooks (created_at DESC, id) WHERE disabled_reason IS NOT NULL;
 
 CREATE TABLE webhook_deliveries (
     id TEXT PRIMARY KEY,
@@ -207,10 +197,8 @@ CREATE INDEX webhook_deliveries_by_event ON webhook_deliveries (event_number);
 CREATE INDEX webhook_deliveries_pending ON webhook_deliveries (webhook_id, next_attempt_at, id)
     WHERE state = 'pending';
 CREATE INDEX webhook_deliveries_leased ON webhook_deliveries (webhook_id, lease_expires_at)
-    WHERE lease_expires_at IS NOT NULL
-"""
+    WHERE lease_expires_at IS NOT NULL;
 
-_CACHE_PURGES = """
 CREATE TABLE cache_purges (
     image_id TEXT PRIMARY KEY,
     requested_at INTEGER NOT NULL,
@@ -218,10 +206,8 @@ CREATE TABLE cache_purges (
     next_attempt_at INTEGER NOT NULL,
     is_repetition INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
-CREATE INDEX cache_purges_by_next_attempt_at ON cache_purges (next_attempt_at)
-"""
+CREATE INDEX cache_purges_by_next_attempt_at ON cache_purges (next_attempt_at);
 
-_IMPORTS = """
 CREATE TABLE imports (
     account_id INTEGER NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
     source TEXT NOT NULL, -- see imagehost_core.services.imports
@@ -229,42 +215,7 @@ CREATE TABLE imports (
     PRIMARY KEY (account_id, source)
 ) WITHOUT ROWID
 """
-
-_DISABLED_WEBHOOKS = """
-CREATE INDEX webhooks_disabled ON webhooks (created_at DESC, id) WHERE disabled_reason IS NOT NULL
-"""
-
-_BUCKET_VERSIONS = """
-CREATE TABLE bucket_versions (
-    list TEXT NOT NULL,
-    owner_id INTEGER NOT NULL,
-    version INTEGER NOT NULL, -- changes with any bucket of the list
-    PRIMARY KEY (list, owner_id)
-) WITHOUT ROWID;
-INSERT INTO bucket_versions (list, owner_id, version) SELECT DISTINCT list, owner_id, 1 FROM list_buckets
-"""
-
-_LIST_INDEXES = (
-    ("", "created_at, id, is_public, format"),
-    ("_and_filename", "filename, id, is_public, format, created_at"),
-    ("_and_size", "size, id, is_public, format, created_at"),
-)
-# A Bloom filter: see imagehost_core.db.word_bits.
-_WORD_BITS = "ALTER TABLE images ADD COLUMN word_bits INTEGER NOT NULL DEFAULT -1" + "".join(
-    f"; DROP INDEX images_by_{owner}{name}; "
-    f"CREATE INDEX images_by_{owner}{name} ON images ({owner}_id, {columns}, word_bits)"
-    for owner in ("account", "album")
-    for name, columns in _LIST_INDEXES
-)
-
-_MIGRATIONS = {
-    "initial_schema": _INITIAL_SCHEMA,
-    "cache_purges": _CACHE_PURGES,
-    "imports": _IMPORTS,
-    "disabled_webhooks": _DISABLED_WEBHOOKS,
-    "bucket_versions": _BUCKET_VERSIONS,
-    "word_bits": _WORD_BITS,
-}
+_MIGRATIONS = {"initial_schema": _INITIAL_SCHEMA}
 """The statements of each migration by its name, in the order in which they are applied."""
 
 _RATE_LIMITS = """
@@ -371,7 +322,9 @@ _POSTGRES = {
             rowid BIGINT PRIMARY KEY,
             filename TEXT NOT NULL,
             description TEXT NOT NULL,
-            words tsvector NOT NULL
+            words tsvector NOT NULL GENERATED ALWAYS AS (
+                array_to_tsvector(array_remove(string_to_array(filename || ' ' || description, ' '), ''))
+            ) STORED
         );
         CREATE INDEX image_words_by_words ON image_words USING gin (words)
     """,

@@ -10,10 +10,10 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.accounts import to_account
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Database, Queryable, SqlRow, Transaction
-from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
+from imagehost_core.db.lists.pages import ItemList, count_items, list_id, paginate
 from imagehost_core.ids import AccountId, SessionId
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Page, Session
-from imagehost_core.pagination import PageRequest
 
 _SELECT = "SELECT * FROM sessions"
 

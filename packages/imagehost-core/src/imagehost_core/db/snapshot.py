@@ -11,7 +11,7 @@ from pathlib import Path
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text
 from imagehost_core.db.database import Queryable, SqlRow, SqlValue, Transaction
-from imagehost_core.db.images import to_image
+from imagehost_core.db.image_rows import to_image
 from imagehost_core.db.installation import TABLE
 from imagehost_core.db.schema import sqlite_migrations
 from imagehost_core.db.sqlite_database import SqliteDatabase, SqliteTransaction, translate_sqlite_errors

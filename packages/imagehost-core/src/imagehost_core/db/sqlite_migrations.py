@@ -37,12 +37,11 @@ def require_known_schema(connection: sqlite3.Connection, name: object) -> None:
     require_known_migrations(applied_migrations(connection), sqlite_migrations.keys(), record, name)
 
 
-def migrate(connection: sqlite3.Connection, *, stop_before: str | None = None) -> None:
+def migrate(connection: sqlite3.Connection) -> None:
     """Apply the migrations that a database lacks, each in a transaction.
 
     Args:
         connection: A connection without an open transaction.
-        stop_before: The name of the first migration that is not applied, which the database does not have.
     """
     if applied_migrations(connection) >= sqlite_migrations.keys():
         return
@@ -56,4 +55,4 @@ def migrate(connection: sqlite3.Connection, *, stop_before: str | None = None) -
             for statement in statements:
                 database.execute(statement)
 
-    migrations.apply(sqlite_utils.Database(connection), stop_before=stop_before)
+    migrations.apply(sqlite_utils.Database(connection))

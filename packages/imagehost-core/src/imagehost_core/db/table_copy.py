@@ -17,7 +17,6 @@ from attrs import define, frozen
 
 from imagehost_core.db.columns import integer
 from imagehost_core.db.database import Queryable, SqlValue, Transaction
-from imagehost_core.db.image_words import IMAGE_WORDS, copy_words
 from imagehost_core.db.last_ids import last_ids, set_last_ids
 from imagehost_core.db.sqlite_migrations import migrate
 from imagehost_core.errors import InternalError
@@ -30,10 +29,8 @@ COPIED = (
     "sessions",
     "albums",
     "images",
-    IMAGE_WORDS,
+    "image_words",
     "gallery_images",
-    "list_buckets",
-    "bucket_versions",
     "counters",
     "tombstones",
     "idempotency_keys",
@@ -138,10 +135,7 @@ def copy_tables(source: Queryable, target: Transaction, progress: CopyProgress |
     for table in tables:
         expected, received = _RowSum(), _RowSum()
         for rows in table.batches(source):
-            if table.name == IMAGE_WORDS:
-                copy_words(target, table.columns, rows)
-            else:
-                target.insert_rows(table.name, table.columns, rows)
+            target.insert_rows(table.name, table.columns, rows)
             expected.add(rows)
             done += len(rows)
             if progress is not None:

@@ -10,10 +10,10 @@ from attrs import frozen
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.columns import integer, text, timestamp
 from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue, Transaction
-from imagehost_core.db.pagination import ItemList, count_items, list_id, paginate
+from imagehost_core.db.lists.pages import ItemList, count_items, list_id, paginate
 from imagehost_core.ids import AccountId, WebhookId
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import Page, Webhook
-from imagehost_core.pagination import PageRequest
 
 IS_SENDING = """EXISTS (
     SELECT 1 FROM webhooks JOIN accounts ON accounts.id = webhooks.account_id

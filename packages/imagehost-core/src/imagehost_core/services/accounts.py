@@ -30,8 +30,8 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.ids import ImageId, Random
+from imagehost_core.lists import PageRequest, parse_page_request
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
-from imagehost_core.pagination import PageRequest, parse_page_request
 from imagehost_core.services.owners import account_name_errors
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.read_cache import ReadCache

@@ -15,8 +15,8 @@ from imagehost_core.db import AccountRepository, AlbumRepository, Database, Imag
 from imagehost_core.db.database import Queryable, SqlValue, Transaction
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Album, Image, Page
-from imagehost_core.pagination import PageRequest
 from imagehost_core.services.idempotency import ResultRecorder
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of, parse_image_ids

@@ -9,13 +9,18 @@ import attrs
 from attrs import field, frozen
 
 from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageListRepository
-from imagehost_core.db.image_lists import image_list_id
+from imagehost_core.db.lists.images import image_list_id
 from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError, quote_value
-from imagehost_core.gallery import GalleryPage, PublicAlbum
 from imagehost_core.ids import AccountId, AlbumId, album_not_found_text
-from imagehost_core.image_lists import GALLERY_PARAMETERS, PARAMETERS, ImageListRequest, parse_image_list
-from imagehost_core.models import Account, Album, Image, Page
-from imagehost_core.pagination import PageRequest, cursor_errors
+from imagehost_core.lists import (
+    GALLERY_PARAMETERS,
+    PARAMETERS,
+    ImageListRequest,
+    PageRequest,
+    cursor_errors,
+    parse_image_list,
+)
+from imagehost_core.models import Account, Album, GalleryPage, Image, Page, PublicAlbum
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.services.references import AlbumRef, album_id_of

@@ -19,11 +19,9 @@ from imagehost_core.db import (
 from imagehost_core.db.database import Queryable
 from imagehost_core.errors import ErrorCollector, NotFoundError
 from imagehost_core.events import DeletedImage
-from imagehost_core.gallery import GalleryPage
 from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text
-from imagehost_core.image_lists import ImageFilter, ImageListRequest, ImageSort
-from imagehost_core.models import Account, Image, ImageChanges, Page
-from imagehost_core.pagination import PageRequest, parse_page_request
+from imagehost_core.lists import ImageFilter, ImageListRequest, ImageSort, PageRequest, parse_page_request
+from imagehost_core.models import Account, GalleryPage, Image, ImageChanges, Page
 from imagehost_core.services.albums import record_membership_change, require_album
 from imagehost_core.services.bulk import Admit, BulkImageService, BulkResult
 from imagehost_core.services.deletion import ImageDeleter

@@ -24,6 +24,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.ids import Random, new_key_id
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import (
     ALL_SCOPES,
     Account,
@@ -34,7 +35,6 @@ from imagehost_core.models import (
     Scope,
     Session,
 )
-from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.principals import (
     INVALID_TOKEN,

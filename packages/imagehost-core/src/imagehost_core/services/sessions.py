@@ -10,8 +10,8 @@ from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, Database, SessionRepository
 from imagehost_core.errors import NotFoundError, UnauthorizedError, quote_value
 from imagehost_core.ids import Random, new_session_id
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Page, Session, SessionWithToken
-from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import SessionRef, session_id_of

@@ -23,9 +23,9 @@ from imagehost_core.db import (
 from imagehost_core.db.database import Queryable, Transaction
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, Random, WebhookId, new_event_id, new_webhook_id
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_core.observer import DeliveryAttempted, Observer
-from imagehost_core.pagination import PageRequest
 from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.references import DeliveryRef, WebhookRef, webhook_id_of
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory

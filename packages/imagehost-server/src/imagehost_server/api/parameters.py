@@ -10,8 +10,7 @@ from typing import Annotated
 
 from litestar.params import PathParameter, QueryParameter
 
-from imagehost_core.image_lists import MAX_SEARCH, STORED, ImageSort
-from imagehost_core.pagination import DEFAULT_PER_PAGE, MAX_PAGE, MAX_PER_PAGE
+from imagehost_core.lists import DEFAULT_PER_PAGE, MAX_PAGE, MAX_PER_PAGE, MAX_SEARCH, STORED, ImageSort
 from imagehost_server.integrations import INTEGRATIONS
 
 ImageIdPath = Annotated[str, PathParameter(description="The image's id: 16 letters and digits.")]

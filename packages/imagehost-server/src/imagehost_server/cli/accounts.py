@@ -16,8 +16,8 @@ import click
 
 from imagehost_core import AccountChanges, ImageHost, to_rfc3339, utc_now
 from imagehost_core.errors import ValidationError
+from imagehost_core.lists import MAX_PER_PAGE, parse_page_request
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Role, Scope
-from imagehost_core.pagination import MAX_PER_PAGE, parse_page_request
 from imagehost_core.settings import SettingsError
 from imagehost_server.api.timestamps import parse_timestamp
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors

@@ -11,8 +11,8 @@ from imagehost_core import AccountChanges as CoreChanges
 from imagehost_core import ImageHost
 from imagehost_core.errors import ValidationError
 from imagehost_core.ids import parse_account_id
+from imagehost_core.lists import parse_page_request
 from imagehost_core.models import Account
-from imagehost_core.pagination import parse_page_request
 from imagehost_server.api.body import set_fields
 from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation

@@ -13,8 +13,8 @@ from msgspec import json
 from imagehost_core.authorization import authorize
 from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, quote_value
 from imagehost_core.ids import AlbumId
+from imagehost_core.lists import parse_page_request
 from imagehost_core.models import Album, Scope
-from imagehost_core.pagination import parse_page_request
 from imagehost_core.resources import AlbumRecord
 from imagehost_core.services import IdempotentRequest, MembershipResult
 from imagehost_core.uploads import BOOLEANS

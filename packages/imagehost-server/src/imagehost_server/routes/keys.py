@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar import Response
 from litestar.params import JSONBody
 
-from imagehost_core.pagination import parse_page_request
+from imagehost_core.lists import parse_page_request
 from imagehost_server.api.body import set_fields
 from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation

@@ -8,7 +8,7 @@ from attrs import frozen
 from litestar import Response
 from litestar.params import JSONBody
 
-from imagehost_core.pagination import parse_page_request
+from imagehost_core.lists import parse_page_request
 from imagehost_server.api.envelope import Success, ok
 from imagehost_server.api.operation import operation
 from imagehost_server.api.pagination import SessionList, pagination

@@ -20,7 +20,7 @@ from imagehost_core._util.machine import available_cores
 from imagehost_core.db import Database, integrity
 from imagehost_core.db.columns import text
 from imagehost_core.db.database import SqlRow
-from imagehost_core.db.images import INVALID_ROW, to_image
+from imagehost_core.db.image_rows import INVALID_ROW, to_image
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId
 from imagehost_core.models import Image

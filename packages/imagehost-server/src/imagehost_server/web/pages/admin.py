@@ -20,8 +20,8 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.ids import parse_account_id
+from imagehost_core.lists import parse_page_request
 from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
-from imagehost_core.pagination import parse_page_request
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.metrics import families
 from imagehost_server.metrics.table import SeriesKey

@@ -8,9 +8,8 @@ from litestar import Response
 from litestar.params import FromPath
 
 from imagehost_core.errors import ImageHostError, ValidationError
-from imagehost_core.image_lists import ImageSort
+from imagehost_core.lists import ImageSort, parse_page_request
 from imagehost_core.models import Album, Image, Page
-from imagehost_core.pagination import parse_page_request
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.web.forms import read_form
 from imagehost_server.web.page import PageRequest, origin_of, page, see_other

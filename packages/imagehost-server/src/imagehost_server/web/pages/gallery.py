@@ -7,8 +7,8 @@ from typing import Any
 from litestar import Response
 from litestar.params import FromPath
 
-from imagehost_core.gallery import GalleryPage
-from imagehost_core.pagination import parse_page_request
+from imagehost_core.lists import parse_page_request
+from imagehost_core.models import GalleryPage
 from imagehost_server.web.page import PageRequest, page, sign_in_if_closed
 from imagehost_server.web.pages.lists import IMAGES_PER_PAGE
 from imagehost_server.web.presentation import ImagePresenter

@@ -10,7 +10,7 @@ from litestar import Response
 
 from imagehost_core import to_rfc3339
 from imagehost_core.errors import BadRequestError, FieldError, quote_value
-from imagehost_core.image_lists import STORED, ImageSort
+from imagehost_core.lists import STORED, ImageSort
 from imagehost_core.models import Album, Image, Page
 from imagehost_server.web.page import PageRequest, page
 from imagehost_server.web.pages.lists import IMAGES_PER_PAGE, own_tiles, read_albums

@@ -8,8 +8,8 @@ from attrs import evolve
 
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import ImageId
+from imagehost_core.lists import PageRequest as ListRequest
 from imagehost_core.models import Album, Image
-from imagehost_core.pagination import PageRequest as ListRequest
 from imagehost_server.web.page import PageRequest, origin_of
 from imagehost_server.web.presentation import ImagePresenter, Tile, still_format
 

@@ -8,8 +8,8 @@ from litestar import Response
 from litestar.params import FromPath
 
 from imagehost_core.errors import ConflictError, ImageHostError, RateLimitError, ValidationError
+from imagehost_core.lists import PageRequest as ListRequest
 from imagehost_core.models import ALL_SCOPES, ApiKeyWithToken, Scope
-from imagehost_core.pagination import PageRequest as ListRequest
 from imagehost_server.api.sign_in import replace_password
 from imagehost_server.integrations import INTEGRATIONS
 from imagehost_server.routes.account import read_account

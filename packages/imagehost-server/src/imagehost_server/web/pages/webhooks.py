@@ -9,9 +9,9 @@ from litestar.params import FromPath
 
 from imagehost_core.errors import ImageHostError, ValidationError
 from imagehost_core.events import EVENT_TYPES
+from imagehost_core.lists import PageRequest as ListRequest
+from imagehost_core.lists import parse_page_request
 from imagehost_core.models import WebhookWithSecret
-from imagehost_core.pagination import PageRequest as ListRequest
-from imagehost_core.pagination import parse_page_request
 from imagehost_server.api.representations import delivery_record
 from imagehost_server.web.forms import read_form_lists
 from imagehost_server.web.page import PageRequest, page, see_other

@@ -6,18 +6,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
+import attrs
 from attrs import field, frozen
 
+from imagehost_core._util.clock import to_micros
 from imagehost_core._util.fields import choice_error, first_values, parse_choice
 from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
 from imagehost_core.formats import UPLOADABLE, Format
 from imagehost_core.ids import AlbumId, parse_album_id
-from imagehost_core.pagination import PageRequest, parse_page_request
+from imagehost_core.lists.page_requests import PageRequest, parse_page_request
 from imagehost_core.uploads import BOOLEANS
 
 REQUESTS_IN_MEMORY = 1_000
@@ -49,6 +53,75 @@ class ImageSort(StrEnum):
         return self.value.startswith("-")
 
 
+@frozen
+class FilterRule:
+    """What a filter of a list of images does. The attributes of `ImageFilter` have one each.
+
+    Attributes:
+        parse: Returns the value of a query parameter, or appends an error.
+        check: Returns the error of a value that is not allowed, or `None`.
+        condition: The column of `images` and the operator that compares it with the value; empty for the
+            search.
+        to_sql: Converts a value to that of the database.
+        is_counted: Whether the images that meet it are counted, so that the list has a total.
+        is_given: Whether a value selects images.
+    """
+
+    parse: Callable[[str, str, list[FieldError]], object]
+    check: Callable[[str, Any], FieldError | None]
+    condition: str
+    to_sql: Callable[[Any], str | int]
+    is_counted: bool = False
+    is_given: Callable[[Any], bool] = lambda value: value is not None
+
+
+def _text(_name: str, text: str, _errors: list[FieldError]) -> str:
+    return text
+
+
+def _choice(choices: Mapping[str, object]) -> Callable[[str, str, list[FieldError]], object]:
+    return lambda name, text, errors: parse_choice(name, text, choices, errors, ignore_case=True)
+
+
+def _check_search(name: str, value: str) -> FieldError | None:
+    is_long = len(value) > MAX_SEARCH
+    return FieldError(name, f"at most {MAX_SEARCH} characters", f"{len(value)}") if is_long else None
+
+
+def _check_boolean(name: str, value: object) -> FieldError | None:
+    return None if type(value) is bool else FieldError(name, "true or false", quote_value(value))
+
+
+def _check_format(name: str, value: object) -> FieldError | None:
+    return None if value in STORED.values() else choice_error(name, STORED, value)
+
+
+def _check_time(name: str, value: object) -> FieldError | None:
+    is_time = isinstance(value, datetime) and value.tzinfo is not None
+    return None if is_time else FieldError(name, "a time with a time zone", quote_value(value))
+
+
+_TIMESTAMP = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})",
+    re.ASCII,
+)
+"""RFC 3339, section 5.6."""
+
+
+def _parse_time(name: str, text: str, errors: list[FieldError]) -> datetime | None:
+    try:
+        if _TIMESTAMP.fullmatch(text):
+            return datetime.fromisoformat(text.upper())
+    except ValueError:
+        pass
+    errors.append(FieldError(name, "a time by RFC 3339, such as 2026-01-31T12:00:00Z,", quote_value(text)))
+    return None
+
+
+def _rule(*values: Any, **names: Any) -> dict[str, FilterRule]:
+    return {"rule": FilterRule(*values, **names)}
+
+
 @frozen(kw_only=True)
 class ImageFilter:
     """The conditions of a list of images; an image is listed if it meets all of them.
@@ -64,26 +137,56 @@ class ImageFilter:
         BadRequestError: Values are not allowed; every one is listed in `errors`.
     """
 
-    q: str = ""
-    is_public: bool | None = None
-    format: Format | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
+    q: str = field(
+        default="", metadata=_rule(_text, _check_search, "", str, is_given=lambda text: bool(text.strip()))
+    )
+    is_public: bool | None = field(
+        default=None, metadata=_rule(_choice(BOOLEANS), _check_boolean, "is_public =", int, is_counted=True)
+    )
+    format: Format | None = field(
+        default=None, metadata=_rule(_choice(STORED), _check_format, "format =", attrgetter("value"))
+    )
+    created_after: datetime | None = field(
+        default=None, metadata=_rule(_parse_time, _check_time, "created_at >", to_micros)
+    )
+    created_before: datetime | None = field(
+        default=None, metadata=_rule(_parse_time, _check_time, "created_at <", to_micros)
+    )
 
     def __attrs_post_init__(self) -> None:
-        errors = list(_filter_errors(self))
+        checked = (
+            rule.check(name, value)
+            for name, rule in FILTERS.items()
+            if (value := getattr(self, name)) is not None
+        )
+        errors = [error for error in checked if error is not None]
         if errors:
             raise BadRequestError(errors=errors)
 
     @property
+    def given(self) -> dict[str, str | int]:
+        """The value of each filter that selects images, as the database has it, by name."""
+        return {
+            name: rule.to_sql(value)
+            for name, rule in FILTERS.items()
+            if rule.is_given(value := getattr(self, name))
+        }
+
+    @property
     def has_search(self) -> bool:
         """Whether images are searched by words."""
-        return self.q != "" and not self.q.isspace()
+        return "q" in self.given
 
     @property
     def has_total(self) -> bool:
         """Whether the number of images is known without reading them all."""
-        return not self.has_search and (self.format, self.created_after, self.created_before) == (None,) * 3
+        return all(FILTERS[name].is_counted for name in self.given)
+
+
+FILTERS: dict[str, FilterRule] = {
+    attribute.name: attribute.metadata["rule"] for attribute in attrs.fields(ImageFilter)
+}
+"""The rule of each filter, by the name of its query parameter."""
 
 
 @frozen(kw_only=True)
@@ -105,15 +208,7 @@ class ImageListRequest:
 
 GALLERY_PARAMETERS = ("page", "per_page", "cursor", "album_id")
 """The query parameters of the gallery."""
-PARAMETERS = (
-    *GALLERY_PARAMETERS,
-    "q",
-    "is_public",
-    "format",
-    "created_after",
-    "created_before",
-    "sort",
-)
+PARAMETERS = (*GALLERY_PARAMETERS, *FILTERS, "sort")
 """The query parameters of a list of images."""
 
 
@@ -146,13 +241,7 @@ def _parse_image_list(parameters: tuple[tuple[str, str], ...], names: tuple[str,
         album_id = None if "album_id" not in texts else parse_album_id(texts["album_id"])
     except ValidationError as error:
         errors += error.errors
-    values: dict[str, object] = {"q": texts.get("q", "")}
-    for name, choices in _CHOICES.items():
-        if name in texts:
-            values[name] = parse_choice(name, texts[name], choices, errors, ignore_case=True)
-    for name in ("created_after", "created_before"):
-        if name in texts:
-            values[name] = _parse_timestamp(name, texts[name], errors)
+    values = {name: rule.parse(name, texts[name], errors) for name, rule in FILTERS.items() if name in texts}
     try:
         filters = ImageFilter(**values)  # type: ignore[arg-type]
     except BadRequestError as error:
@@ -163,35 +252,4 @@ def _parse_image_list(parameters: tuple[tuple[str, str], ...], names: tuple[str,
     return ImageListRequest(album_id=album_id, filters=filters, sort=sort, page=page)
 
 
-_CHOICES: dict[str, Mapping[str, object]] = {"is_public": BOOLEANS, "format": STORED}
 _SORTS: dict[str, ImageSort] = {sort.value: sort for sort in ImageSort}
-
-
-def _filter_errors(filters: ImageFilter) -> Iterator[FieldError]:
-    if len(filters.q) > MAX_SEARCH:
-        yield FieldError("q", f"at most {MAX_SEARCH} characters", f"{len(filters.q)}")
-    if type(filters.is_public) not in (bool, type(None)):
-        yield FieldError("is_public", "true or false", quote_value(filters.is_public))
-    if filters.format is not None and filters.format not in STORED.values():
-        yield choice_error("format", STORED, filters.format)
-    for name in ("created_after", "created_before"):
-        value = getattr(filters, name)
-        if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
-            yield FieldError(name, "a time with a time zone", quote_value(value))
-
-
-_TIMESTAMP = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})",
-    re.ASCII,
-)
-"""RFC 3339, section 5.6."""
-
-
-def _parse_timestamp(name: str, text: str, errors: list[FieldError]) -> datetime | None:
-    try:
-        if _TIMESTAMP.fullmatch(text):
-            return datetime.fromisoformat(text.upper())
-    except ValueError:
-        pass
-    errors.append(FieldError(name, "a time by RFC 3339, such as 2026-01-31T12:00:00Z,", quote_value(text)))
-    return None

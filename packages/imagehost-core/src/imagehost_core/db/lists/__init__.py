@@ -1,0 +1,1 @@
+"""Lists in the database: pages, the gallery, and searches by words."""

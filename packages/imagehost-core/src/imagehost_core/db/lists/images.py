@@ -1,0 +1,126 @@
+"""Pages of images: of an account, of an album and of the gallery, in the order of an index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import monotonic
+
+import attrs
+from attrs import frozen
+
+from imagehost_core.db.columns import integer
+from imagehost_core.db.counters import GALLERY_IMAGES, total
+from imagehost_core.db.database import Database
+from imagehost_core.db.image_rows import to_image
+from imagehost_core.db.lists.pages import ItemList, Order, list_id, paginate
+from imagehost_core.db.lists.searches import find_page
+from imagehost_core.db.lists.word_index import parse_search
+from imagehost_core.ids import AccountId
+from imagehost_core.lists import FILTERS, ImageListRequest, PageRequest
+from imagehost_core.models import Image, Page, PublicAlbum
+
+_COUNTS = ("image_count", "public_image_count")
+
+
+def image_list_id(account_id: AccountId, request: ImageListRequest) -> str:
+    """Return the id of a list of an account's images, which its cursors contain."""
+    filters = (value for filter_ in request.filters.given.items() for value in filter_)
+    return list_id("images", account_id, request.album_id, request.sort, *filters)
+
+
+@frozen
+class ImageListRepository:
+    """The lists of images in the database.
+
+    Attributes:
+        database: The database.
+        timeout_seconds: The longest time for reading a page.
+    """
+
+    database: Database
+    timeout_seconds: float
+
+    def list_owned(self, account_id: AccountId, request: ImageListRequest) -> Page[Image]:
+        """Return one page of an account's images, or of those in one of its albums.
+
+        Raises:
+            BadRequestError: The cursor belongs to another list.
+            UnavailableError: Reading the page takes longer than the timeout.
+        """
+        table, owner, owner_id = (
+            ("accounts", "account_id", int(account_id))
+            if request.album_id is None
+            else ("albums", "album_id", int(request.album_id))
+        )
+        filters, sort, page = request.filters, request.sort, request.page
+        ranges, conditions = [f"item.{owner} = :owner"], list[str]()
+        for is_range, condition in _conditions(request):
+            (ranges if is_range else conditions).append(condition)
+        counted = self.database.fetch_one(
+            f"SELECT {', '.join(_COUNTS)} FROM {table} WHERE id = :id",  # noqa: S608 - constants
+            {"id": owner_id},
+        )
+        images, public = (0 if counted is None else integer(counted, name) for name in _COUNTS)
+        items = ItemList(
+            id=image_list_id(account_id, request),
+            table="images",
+            where=" AND ".join(ranges),
+            values={**filters.given, "owner": owner_id},
+            order=Order(sort.column, sort.is_descending),
+            to_item=to_image,
+            deadline=self._deadline(),
+        )
+        if filters.has_search:
+            search = parse_search(self.database.dialect, account_id, filters.q)
+            return find_page(self.database, items, search, conditions, images, page)
+        length = {None: images, True: public, False: images - public}[filters.is_public]
+        return paginate(
+            self.database,
+            attrs.evolve(items, where=" AND ".join((*ranges, *conditions))),
+            page,
+            length if filters.has_total else None,
+        )
+
+    def list_gallery(self, request: PageRequest) -> Page[Image]:
+        """Return one page of the images that the gallery lists."""
+        images = ItemList(
+            id=list_id("gallery"),
+            table="gallery_images",
+            to_item=to_image,
+            select="SELECT * FROM images AS item",
+            deadline=self._deadline(),
+        )
+        return paginate(self.database, images, request, total(self.database, GALLERY_IMAGES))
+
+    def list_public_in_album(self, album: PublicAlbum, request: PageRequest) -> Page[Image]:
+        """Return one page of the public images of a public album."""
+        images = ItemList(
+            id=list_id("gallery", album.id),
+            table="images",
+            where="item.album_id = :album AND item.is_public = 1",
+            values={"album": album.id},
+            to_item=to_image,
+            deadline=self._deadline(),
+        )
+        return paginate(self.database, images, request, album.image_count)
+
+    def _deadline(self) -> float:
+        return monotonic() + self.timeout_seconds
+
+
+def _conditions(request: ImageListRequest) -> Iterator[tuple[bool, str]]:
+    """Yield whether each filter selects a range in the order of the list, and its condition.
+
+    The search is not among them.
+    """
+    for name in request.filters.given:
+        column, _, operator = FILTERS[name].condition.partition(" ")
+        if not column:
+            continue
+        is_range = operator != "=" and request.sort.column == column
+        if is_range and request.page.after is not None:
+            # The index is entered at the cursor, which is nearer than a bound on the same side.
+            is_range = (operator == "<") != request.sort.is_descending
+        # A unary plus keeps the column out of the choice of an index.
+        plus = "+" if operator != "=" and not is_range else ""
+        yield is_range, f"{plus}item.{column} {operator} :{name}"
