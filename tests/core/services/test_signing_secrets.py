@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from tests.core.services.conftest import ONE_WORKER
 
 from imagehost_core import Image, ImageHost, NotFoundError, Scope
 from imagehost_core.authorization import SessionRequirement, authorize
+from imagehost_core.settings import DeliverySettings
 from imagehost_core.testing import FrozenClock, make_image
 
 EACH_ENGINE = True
@@ -114,6 +116,16 @@ def test_a_url_read_during_a_renewal_is_not_kept(hosts: tuple[ImageHost, ImageHo
         assert one.delivery.resolve_cached(path, query) is None
     assert not is_valid(one, url)
     assert not is_valid(other, url)
+
+
+def test_a_signed_transform_of_a_public_image_is_valid_after_changes_of_other_keys(opened: Opened) -> None:
+    host = opened(settings=attrs.evolve(ONE_WORKER, delivery=DeliverySettings(require_signed=True)))
+    ann = host.accounts.get_or_create("ann")
+    url = host.images.signed_url(host.upload(make_image(8, 8), owner=ann), "w=4")
+    assert is_valid(host, url)
+    # The image stays in memory, and the key of its account does not.
+    host.keys.revoke(host.keys.create(owner=ann).key, owner=ann)
+    assert is_valid(host, url)
 
 
 @given(key_seconds=st.integers(1, 40_000_000), url_seconds=st.integers(1, 365 * 86_400))

@@ -243,10 +243,14 @@ class ImageResolver:
         image_id, extension = _split_path(path)
         transform = parse_transform(query, extension=extension)
         cached = self._cached_image(image_id)
-        # A 404 for a private image must take as long as one for a missing image: it reads the database too.
         if cached is not None:
             image, key = cached.image, self._cached_signing_key(cached.image.account_id)
-        if cached is None or not self._can_view(image, transform, query, viewer, key):
+        # A 404 for a private image must take as long as one for a missing image: it reads the database too.
+        if (
+            cached is None
+            or (key is None and "sig=" in query)
+            or not self._can_view(image, transform, query, viewer, key)
+        ):
             image, key = self._read_image(image_id)
         return self._resolve(image, transform, query, accept, viewer, key)
 
