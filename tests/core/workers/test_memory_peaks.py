@@ -12,16 +12,18 @@ from tests.hostile_files import animated_webp, progressive_jpeg
 
 from imagehost_core.formats import Format
 from imagehost_core.headers import scan
-from imagehost_core.jobs import IngestJob
+from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.sandbox import SandboxLimits
-from imagehost_core.transform import Size
-from imagehost_core.workers import WorkerRequest, ingest_cost, messages
+from imagehost_core.transform import Size, parse_transform, plan
+from imagehost_core.workers import WorkerRequest, ingest_cost, messages, render_cost
 from imagehost_core.workers.executor import TASKS
 from imagehost_core.workers.pool import ProcessPool
 from imagehost_core.workers.process import Worker, WorkerSpec
 
 SIZE = (2_400, 2_000)
 CONVERSIONS = (None, Format.GIF)
+FRAMES = 600
+FAST = {"WEBP": {"lossless": True, "method": 0}}
 
 
 def saved(mode: str, kind: str, frames: int = 1, **options: object) -> bytes:
@@ -32,6 +34,16 @@ def saved(mode: str, kind: str, frames: int = 1, **options: object) -> bytes:
     if frames > 1:
         options |= {"save_all": True, "append_images": [image.rotate(9 * turn) for turn in range(1, frames)]}
     image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def many_frames(kind: str, size: tuple[int, int]) -> bytes:
+    """Return an animation of 600 frames of few colours, whose file is small."""
+    frames = [
+        Image.new("RGBA", size, (turn % 256, turn // 3, 128, 160 + turn % 90)) for turn in range(FRAMES)
+    ]
+    file = io.BytesIO()
+    frames[0].save(file, kind, save_all=True, append_images=frames[1:], **FAST.get(kind, {}))
     return file.getvalue()
 
 
@@ -50,6 +62,8 @@ FILES: dict[str, Callable[[], bytes]] = {
     "tiny frames on a large canvas": lambda: animated_webp(3_000, 4)(0),
     "GIF": lambda: saved("P", "GIF"),
     "animated GIF": lambda: saved("P", "GIF", frames=3),
+    "GIF of many frames": lambda: many_frames("GIF", (200, 180)),
+    "WebP of many frames": lambda: many_frames("WEBP", (200, 180)),
 }
 
 
@@ -62,6 +76,15 @@ def pool() -> Iterator[ProcessPool]:
     )
     yield pool
     pool.close()
+
+
+def render(worker: Worker, file: bytes, fmt: Format, job: RenderJob) -> int:
+    """Render a variant; return the peak of the worker process in bytes."""
+    arguments = messages.to_json((job, fmt))
+    result, lengths = worker.request("render", arguments, io.BytesIO(file), len(file))
+    worker.read_blobs(lengths, b"".join)
+    assert result.error is None
+    return result.usage.peak_bytes
 
 
 def ingest(worker: Worker, file: bytes, fmt: Format, requested: Format | None = None) -> int:
@@ -93,4 +116,22 @@ def test_an_upload_needs_no_more_memory_than_its_headers_ask_for(
     with pool.acquire(WorkerRequest(time.monotonic() + 600)) as worker:
         idle = ingest(worker, tiny.getvalue(), Format.PNG)
         peak = ingest(worker, file, header.format, requested)
+    assert 0 < peak - idle <= cost.memory_bytes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fmt", [Format.GIF, Format.WEBP])
+def test_a_variant_of_many_frames_needs_no_more_memory_than_its_headers_ask_for(
+    pool: ProcessPool, fmt: Format
+) -> None:
+    size, tiny = Size(16, 16), io.BytesIO()
+    file = many_frames("GIF", (size.width, size.height))
+    frames = scan(io.BytesIO(file), len(file)).frames
+    steps = plan(size, parse_transform("w=190"), frames=frames)
+    job = RenderJob(plan=steps, format=fmt, quality=80 if fmt is Format.WEBP else None, animated=True)
+    cost = render_cost(job, Format.GIF, size, frames)
+    Image.new("RGB", (9, 9)).save(tiny, "PNG")
+    with pool.acquire(WorkerRequest(time.monotonic() + 600)) as worker:
+        idle = ingest(worker, tiny.getvalue(), Format.PNG)
+        peak = render(worker, file, Format.GIF, job)
     assert 0 < peak - idle <= cost.memory_bytes

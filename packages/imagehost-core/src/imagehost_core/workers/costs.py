@@ -45,6 +45,8 @@ ALPHA_BYTES = {Format.JPEG: 20, Format.PNG: 48, Format.WEBP: 32, Format.GIF: 36}
 """The same of an upload that can have transparent pixels."""
 ANIMATION_BYTES = 52
 """The same of an animation, whatever its frames cover: for each pixel of the canvas."""
+FRAME_BYTES = 8
+"""What an animation needs besides: for each pixel of all frames, which are in memory until it is encoded."""
 FILE_COPIES = 3
 """How many times the bytes of a file are in memory."""
 DECODED_BYTES = {Format.JPEG: 20, Format.PNG: 20, Format.WEBP: 24, Format.GIF: 24, Format.AVIF: 20}
@@ -86,7 +88,7 @@ def ingest_cost(fmt: Format, size: Size, *, frames: int = 1, has_alpha: bool = T
     """
     seconds = size.pixels * frames * INGEST_SECONDS / 1e6
     still_bytes = ALPHA_BYTES[fmt] if has_alpha else OPAQUE_BYTES[fmt]
-    pixel_bytes = still_bytes if frames == 1 else ANIMATION_BYTES
+    pixel_bytes = still_bytes if frames == 1 else ANIMATION_BYTES + FRAME_BYTES * frames
     return Cost.of(seconds, size.pixels * pixel_bytes + FILE_COPIES * length + FIXED_BYTES)
 
 
@@ -100,10 +102,13 @@ def render_cost(job: RenderJob, fmt: Format, source: Size, frames: int = 1) -> C
         frames: The number of frames of that image.
     """
     factor = 1.0 if job.avif_speed is None else AVIF_SPEED_FACTORS[job.avif_speed]
-    encode = job.plan.output.pixels * ENCODE_SECONDS[job.format] * factor
+    output, frames = job.plan.output.pixels, frames if job.animated else 1
+    encode = output * ENCODE_SECONDS[job.format] * factor
     decode = source.pixels * DECODE_SECONDS
-    memory = source.pixels * DECODED_BYTES[fmt] + job.plan.output.pixels * ENCODED_BYTES[job.format]
-    return Cost.of((decode + encode) * (frames if job.animated else 1) / 1e6, memory + FIXED_BYTES)
+    memory = source.pixels * DECODED_BYTES[fmt] + output * ENCODED_BYTES[job.format]
+    if frames > 1:
+        memory += output * FRAME_BYTES * frames
+    return Cost.of((decode + encode) * frames / 1e6, memory + FIXED_BYTES)
 
 
 def avif_speed(pixels: int, preferred: int) -> int:
