@@ -373,6 +373,7 @@ def test_only_sessions_manage_keys_sessions_passwords_and_accounts() -> None:
         "GET /v1/sessions",
         "DELETE /v1/sessions/{session_id}",
         "POST /v1/account/password",
+        "POST /v1/account/signing-secret",
         *(f"{method} /v1/accounts" for method in ("GET", "POST")),
         *(f"{method} /v1/accounts/{{account_id}}" for method in ("GET", "PATCH")),
         *(f"{method} /v1/keys" for method in ("GET", "POST")),

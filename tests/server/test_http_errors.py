@@ -211,7 +211,8 @@ def test_507_when_the_disk_is_full(tmp_path: Path, png: bytes) -> None:
     with uploading_client(tmp_path / "data", settings) as client:
         assert_error(upload(client, png), "INSUFFICIENT_STORAGE")
         assert client.get("/v1/images").json()["data"]["pagination"]["total"] == 0
-        assert list((tmp_path / "data" / "images").rglob("*")) == []
+        stored = (tmp_path / "data" / "images").rglob("*")
+        assert [path.name for path in stored] == ["installation.json"]
 
 
 def test_507_when_the_quota_is_exhausted(tmp_path: Path, png: bytes) -> None:

@@ -196,12 +196,6 @@ def test_other_files_of_the_directories_are_not_served(name: str, anonymous: htt
     assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-@pytest.mark.parametrize("path", ["/v1/images", "/api/v1/images", "/v1/images/", "/healthz"])
-def test_options_returns_the_allowed_methods(anonymous: httpx2.Client, path: str) -> None:
-    response = anonymous.options(path)
-    assert (response.status_code, response.headers["allow"].split(", ")[0]) == (204, "GET")
-
-
 def test_the_path_alias_has_every_route(api: httpx2.Client) -> None:
     for route in ROUTE_SCOPES:
         method, path = route.replace("{image_id}", "0" * 16).split(" ")

@@ -29,7 +29,7 @@ WRITE = """
     directory = Path(sys.argv[1])
     database = SqliteDatabase(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
     with database.transaction() as transaction:
-        row = {"name": sys.argv[2], "created_at": 0}
+        row = {"name": sys.argv[2], "signing_secret": b"", "created_at": 0}
         transaction.insert("accounts", row)
         print("writing")
         sys.stdin.readline()
@@ -45,7 +45,9 @@ def names(reader: Queryable) -> list[object]:
 
 def insert(database: Database, name: str) -> int:
     with database.transaction() as transaction:
-        return transaction.insert_numbered("accounts", {"name": name, "created_at": 0}, "id")
+        return transaction.insert_numbered(
+            "accounts", {"name": name, "signing_secret": b"", "created_at": 0}, "id"
+        )
 
 
 @pytest.fixture
@@ -65,7 +67,9 @@ def test_commits_are_synced_to_the_write_ahead_log(database: Database) -> None:
 
 def test_a_transaction_reads_its_own_writes_and_readers_see_them_after_the_commit(database: Database) -> None:
     with database.transaction() as transaction:
-        number = transaction.insert_numbered("accounts", {"name": "new", "created_at": 0}, "id")
+        number = transaction.insert_numbered(
+            "accounts", {"name": "new", "signing_secret": b"", "created_at": 0}, "id"
+        )
         assert names(transaction) == ["new"]
         assert names(database) == []
     assert database.fetch_one("SELECT id FROM accounts WHERE name = :name", {"name": "new"}) == {"id": number}
@@ -78,7 +82,7 @@ def test_a_failed_transaction_is_rolled_back_and_the_next_one_works(
 ) -> None:
     def fail() -> None:
         with database.transaction() as transaction:
-            transaction.insert("accounts", {"name": "rolled back", "created_at": 0})
+            transaction.insert("accounts", {"name": "rolled back", "signing_secret": b"", "created_at": 0})
             raise error
 
     with pytest.raises(error):
@@ -99,7 +103,7 @@ def test_callbacks_of_a_transaction_run_once_it_is_durable_and_not_if_it_is_roll
 
     with database.transaction() as transaction:
         transaction.on_commit(read_and_write)
-        transaction.insert("accounts", {"name": "a", "created_at": 0})
+        transaction.insert("accounts", {"name": "a", "signing_secret": b"", "created_at": 0})
         assert seen == []
     assert seen == [["a"]]
 

@@ -79,7 +79,9 @@ def own_server() -> Iterator[PostgresServer]:
 
 def insert(database: Database, name: str, scope: AccountId | None = None) -> int:
     with database.transaction(scope) as transaction:
-        return transaction.insert_numbered("accounts", {"name": name, "created_at": 0}, "id")
+        return transaction.insert_numbered(
+            "accounts", {"name": name, "signing_secret": b"", "created_at": 0}, "id"
+        )
 
 
 def names(reader: Queryable) -> list[object]:
@@ -132,7 +134,7 @@ def test_a_failed_transaction_is_rolled_back_and_the_next_one_works(
 ) -> None:
     def fail() -> None:
         with database.transaction() as transaction:
-            transaction.insert("accounts", {"name": "rolled back", "created_at": 0})
+            transaction.insert("accounts", {"name": "rolled back", "signing_secret": b"", "created_at": 0})
             raise error
 
     with pytest.raises(error):
@@ -146,7 +148,7 @@ def test_a_transaction_that_goes_on_after_an_error_of_a_statement_is_no_success(
 ) -> None:
     def go_on() -> None:
         with database.transaction() as transaction:
-            transaction.insert("accounts", {"name": "lost", "created_at": 0})
+            transaction.insert("accounts", {"name": "lost", "signing_secret": b"", "created_at": 0})
             with pytest.raises(psycopg.errors.UndefinedTable):
                 transaction.execute("DELETE FROM missing", {})
 
@@ -173,7 +175,7 @@ def test_transactions_wait_for_others_of_their_scope(
     waits: bool,
 ) -> None:
     with database.transaction(first) as transaction:
-        transaction.insert("accounts", {"name": "first", "created_at": 0})
+        transaction.insert("accounts", {"name": "first", "signing_secret": b"", "created_at": 0})
         if waits:
             with pytest.raises(UnavailableError) as caught:
                 insert(impatient, "second", second)
@@ -362,7 +364,7 @@ def test_a_commit_without_a_response_is_no_success(own_server: PostgresServer) -
 
         def insert_and_crash() -> None:
             with database.transaction() as transaction:
-                transaction.insert("accounts", {"name": "unknown", "created_at": 0})
+                transaction.insert("accounts", {"name": "unknown", "signing_secret": b"", "created_at": 0})
                 own_server.stop(signal.SIGQUIT)
 
         with pytest.raises(UnavailableError):

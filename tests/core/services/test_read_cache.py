@@ -55,7 +55,7 @@ class Reader:
 def replace_names(database: Database, name: str) -> None:
     with database.transaction() as transaction:
         transaction.execute("DELETE FROM accounts", {})
-        transaction.insert("accounts", {"name": name, "created_at": 0})
+        transaction.insert("accounts", {"name": name, "signing_secret": b"", "created_at": 0})
 
 
 def roll_back(database: Database) -> None:
