@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image as PILImage
 from tests.server.fake_server import DATE, FakeServer, FakeTransport, ParsedResponse
 
 from imagehost_core import ImageHost
@@ -18,6 +20,7 @@ from imagehost_core.models import Image
 from imagehost_core.testing import make_image
 from imagehost_server.app import Application, create_app
 from imagehost_server.delivery.fast_path import MAX_REQUEST_BYTES, Peer
+from imagehost_server.middleware.security import PIECE_BYTES
 from imagehost_server.settings import HttpSettings, ListenSettings, ServerSettings
 from imagehost_server.testing import running
 
@@ -159,6 +162,20 @@ SLOW_PATH_REQUESTS = {
 def test_other_requests_take_the_slow_path(app: Application, image: Image, request_: bytes) -> None:
     assert via_fast_path(app, request_of(f"/img/{image.id}?w=20")) is not None
     assert via_fast_path(app, request_.replace(b"{id}", image.id.encode())) is None
+
+
+def test_a_large_variant_over_tls_takes_the_slow_path_which_sends_it_in_pieces(
+    app: Application, host: ImageHost
+) -> None:
+    file = BytesIO()
+    PILImage.effect_noise((400, 300), 90).save(file, "PNG")
+    image = host.upload(file.getvalue(), owner="admin")
+    query = "fm=png&w=399"
+    with host.delivery.open(host.delivery.resolve(image.id, query)) as blob:
+        assert blob.size > PIECE_BYTES
+    request = request_of(f"/img/{image.id}?{query}")
+    assert via_fast_path(app, request, Peer("https", ("192.0.2.1", 9))) is None
+    assert via_fast_path(app, request) is not None
 
 
 def test_a_private_image_takes_the_slow_path(app: Application, private: Image, session: str) -> None:

@@ -25,7 +25,12 @@ from imagehost_server.delivery.route import DeliveryRoute, ResponseStartCache, r
 from imagehost_server.http.client_address import client_address
 from imagehost_server.http.conditional import is_not_modified
 from imagehost_server.metrics.recorder import IMAGE_ROUTE
-from imagehost_server.middleware.security import SecurityMiddleware, is_https, require_valid_request
+from imagehost_server.middleware.security import (
+    PIECE_BYTES,
+    SecurityMiddleware,
+    is_https,
+    require_valid_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,7 +149,8 @@ class FastPath:
         ):
             status, body = 304, b""
             start = self._not_modified_starts.get(resolved, 0)
-        elif blob is None or blob.data is None:
+        elif blob is None or blob.data is None or (peer.scheme == "https" and blob.size > PIECE_BYTES):
+            # TLS would encrypt all of it at once, and keep that for a client that does not read.
             return None
         else:
             status, body = 200, blob.data
