@@ -60,6 +60,30 @@ def test_a_task_above_the_share_of_its_process_waits_for_the_others_and_nothing_
         budget.close()
 
 
+def test_a_process_with_large_tasks_one_after_the_other_takes_turns_with_others(tmp_path: Path) -> None:
+    limits = MemorySettings(4 * LIGHT_MEMORY_BYTES, 2, tmp_path)
+    one, other = MemoryBudget(limits), MemoryBudget(limits)
+    large = limits.max_task_bytes
+    for need in (large, 1):
+        assert one.acquire(large)
+        assert not other.acquire(need)
+        one.release(large)
+        assert not one.acquire(large), "the other is next"
+        assert one.is_waiting
+        assert other.acquire(need)
+        assert not one.acquire(large), "it is next, and waits"
+        other.release(need)
+    assert one.acquire(large)
+    one.release(large)
+    assert other.acquire(large)
+    assert not one.acquire(1)
+    one.give_way()
+    other.release(large)
+    assert other.acquire(large), "the other has given up"
+    for budget in (one, other):
+        budget.close()
+
+
 def test_a_large_task_that_is_given_up_lets_the_others_go_on(tmp_path: Path) -> None:
     limits = MemorySettings(4 * LIGHT_MEMORY_BYTES, 2, tmp_path)
     one, other = MemoryBudget(limits), MemoryBudget(limits)

@@ -13,7 +13,7 @@ from imagehost_core.workers.costs import LIGHT_MEMORY_BYTES
 if sys.platform != "win32":
     import fcntl
 
-TURN, USE = 0, 1
+NEXT, TURN, USE = 0, 1, 2
 
 
 @frozen
@@ -80,12 +80,15 @@ class MemoryBudget:
         """Release the memory of a task."""
         if self._settings.total_bytes:
             self._tasks.remove(memory_bytes)
-            self.give_way()
+            if not self._tasks and self._lock is not None:
+                self._lock.release()
 
     def give_way(self) -> None:
-        """Let the tasks of other processes run if this one has none."""
-        if not self._tasks and self._lock is not None:
-            self._lock.release()
+        """Let the tasks of other processes run if this one has none, and none that waits."""
+        if self._lock is not None:
+            self._lock.give_way()
+            if not self._tasks:
+                self._lock.release()
 
     def close(self) -> None:
         """Close the lock files."""
@@ -96,22 +99,24 @@ class MemoryBudget:
 class MachineLock:
     """A lock of several processes that is held by many of them, or by one alone. It never waits.
 
-    It has two files (flock(2)). All hold the lock of *use*; one that wants to be alone takes the lock of
-    *turn* first, and keeps it while it waits for the others to release theirs: none starts meanwhile.
+    It has three files (flock(2)). All hold the lock of *use*; one that wants to be alone takes the lock of
+    *turn* first, and keeps it while it waits for the others to release theirs: none starts meanwhile. One
+    that has to wait for the turn keeps the lock of *next*, so that the other cannot have the next one too.
 
     Args:
         directory: The directory of the files.
     """
 
     def __init__(self, directory: Path) -> None:
-        paths = (directory / "memory-turn", directory / "memory-use")
+        paths = [directory / f"memory-{name}" for name in ("next", "turn", "use")]
         self._files = [os.open(path, os.O_RDWR | os.O_CREAT, 0o600) for path in paths]
-        self._held = [False, False]
+        self._held = [False] * len(paths)
 
     def acquire_shared(self) -> bool:
         """Hold the lock beside others; return whether none is alone or waits to be."""
-        if not self._try(TURN, shared=True):
+        if not (self._is_next() and self._try(TURN, shared=True)):
             return False
+        self._unlock(NEXT)
         acquired = self._held[USE] or self._try(USE, shared=True)
         self._unlock(TURN)
         return acquired
@@ -121,18 +126,28 @@ class MachineLock:
 
         If not, others cannot acquire it until `release`; so call this again, or release.
         """
-        return (self._held[TURN] or self._try(TURN, shared=False)) and self._try(USE, shared=False)
+        if not (self._held[TURN] or (self._is_next() and self._try(TURN, shared=False))):
+            return False
+        self._unlock(NEXT)
+        return self._try(USE, shared=False)
 
     def release(self) -> None:
         """Release the lock, and let others acquire it."""
         self._unlock(USE)
         self._unlock(TURN)
 
+    def give_way(self) -> None:
+        """Let others have the next turn."""
+        self._unlock(NEXT)
+
     def close(self) -> None:
         """Release the lock, unless the parent of a forked process holds it; close the files."""
         for file in self._files:
             os.close(file)
-        self._files, self._held = [], [False, False]
+        self._files, self._held = [], [False] * len(self._held)
+
+    def _is_next(self) -> bool:
+        return self._held[NEXT] or self._try(NEXT, shared=False)
 
     def _try(self, index: int, *, shared: bool) -> bool:
         if sys.platform != "win32":
