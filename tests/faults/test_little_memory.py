@@ -35,17 +35,26 @@ outcomes, exits = [], []
 file = io.BytesIO()
 Image.effect_noise((4_000, 3_000), 60).convert("RGB").save(file, "JPEG")
 photograph = file.getvalue()
+file = io.BytesIO()
+noise = Image.effect_noise((6_000, 4_000), 20)
+image = Image.merge("RGB", [noise, noise.transpose(Image.Transpose.ROTATE_180), noise])
+image.save(file, "JPEG", quality=85)
+large_photograph = file.getvalue()
+del noise, image, file
 files = [animated_webp(9_000, 1)(0)] * 4 + [animated_webp(3_600, 1)(0)] * 4 + [photograph] * 6
+files += [large_photograph] * 2
 
 def observe(measurement):
     if isinstance(measurement, WorkerExited):
         exits.append(measurement.cause)
 
-settings = Settings(rendering=RenderingSettings(ingest_timeout_seconds=600))
+settings = Settings(rendering=RenderingSettings(ingest_timeout_seconds=600, render_timeout_seconds=600))
 with ImageHost.open(settings=settings, observe=observe) as host:
     def upload(file):
         try:
-            host.upload(file, owner="admin")
+            image = host.upload(file, owner="admin")
+            if file is large_photograph:
+                host.render(image.id, "w=1200")
             outcomes.append("stored")
         except ImageHostError as error:
             outcomes.append(error.code)
@@ -83,6 +92,6 @@ def test_on_a_machine_of_one_gib_nothing_is_killed_by_the_kernel(cgroup: tuple[P
     budget, outcomes, exits = json.loads(output)
     assert budget == LIMIT_BYTES // 2
     assert outcomes.count("VALIDATION_ERROR") == 4
-    assert outcomes.count("stored") == 10
+    assert outcomes.count("stored") == 12
     assert set(exits) <= {"ended"}
     assert dict(line.split() for line in kills.read_text(encoding="ascii").splitlines())["oom_kill"] == "0"

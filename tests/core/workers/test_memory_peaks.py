@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from PIL import Image
-from tests.hostile_files import animated_webp, progressive_jpeg
+from tests.hostile_files import HOSTILE_FILES, animated_webp, progressive_jpeg
 
 from imagehost_core.formats import Format
 from imagehost_core.headers import scan
@@ -60,6 +60,16 @@ FILES: dict[str, Callable[[], bytes]] = {
     "animated WebP": lambda: saved("RGB", "WEBP", frames=3, method=0),
     "tiny frame on a large canvas": lambda: animated_webp(3_000, 1)(0),
     "tiny frames on a large canvas": lambda: animated_webp(3_000, 4)(0),
+    "many tiny frames": lambda: animated_webp(387, 400)(0),
+    "PNG of 190,000 parts": lambda: HOSTILE_FILES["PNG: 190,000 palettes"][0](2**23),
+    "GIF of tiny frames on a large canvas": lambda: HOSTILE_FILES["GIF: 16 frames of 1×1 on 3000×3000"][0](0),
+    "progressive JPEG, rotated": lambda: saved(
+        "RGB",
+        "JPEG",
+        progressive=True,
+        subsampling=0,
+        exif=b"Exif\0\0MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\6\0\0\0\0\0\0",
+    ),
     "GIF": lambda: saved("P", "GIF"),
     "animated GIF": lambda: saved("P", "GIF", frames=3),
     "GIF of many frames": lambda: many_frames("GIF", (200, 180)),

@@ -51,11 +51,13 @@ class WorkerAcquired(Measurement):
         lane: `light` or `heavy`.
         waited_seconds: How long it waited.
         admitted: Whether it has a worker process; `False` if it was rejected, at once or at its deadline.
+        flow: The key of the account or IP address that waited behind its own tasks.
     """
 
     lane: str
     waited_seconds: float
     admitted: bool
+    flow: str
 
 
 @frozen

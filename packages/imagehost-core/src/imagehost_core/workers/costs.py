@@ -39,9 +39,9 @@ settings; larger ones are encoded faster, within the CPU time of a task. Random 
 times as long."""
 
 
-OPAQUE_BYTES = {Format.JPEG: 20, Format.PNG: 36, Format.WEBP: 28, Format.GIF: 36}
+OPAQUE_BYTES = {Format.JPEG: 14, Format.PNG: 36, Format.WEBP: 28, Format.GIF: 36}
 """The most bytes of memory that an upload without transparency needs for each pixel, by its format."""
-ALPHA_BYTES = {Format.JPEG: 20, Format.PNG: 48, Format.WEBP: 32, Format.GIF: 36}
+ALPHA_BYTES = {Format.JPEG: 14, Format.PNG: 48, Format.WEBP: 32, Format.GIF: 36}
 """The same of an upload that can have transparent pixels."""
 ANIMATION_BYTES = 52
 """The same of an animation, whatever its frames cover: for each pixel of the canvas."""
@@ -53,8 +53,8 @@ DECODED_BYTES = {Format.JPEG: 20, Format.PNG: 20, Format.WEBP: 24, Format.GIF: 2
 """The most bytes of memory that a render needs for each pixel of its source, by the format."""
 ENCODED_BYTES = {Format.JPEG: 20, Format.PNG: 20, Format.WEBP: 24, Format.GIF: 24, Format.AVIF: 60}
 """The same for each pixel of the variant."""
-FIXED_BYTES = 16 * MIB
-"""What a task needs beside its pixels."""
+FIXED_BYTES = 24 * MIB
+"""What a task needs beside its pixels: also the parts of a file, of which it can have 200,000."""
 
 
 @frozen

@@ -19,6 +19,7 @@ from typing import Generic, Self, TypeVar, cast, overload
 
 from attrs import frozen
 
+from imagehost_core._util.clock import ElapsedClock
 from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
@@ -416,7 +417,8 @@ class ImageExecutor:
             admitted = False
             raise
         finally:
-            self._observe(WorkerAcquired(request.lane.value, time.monotonic() - started, admitted))
+            seconds = time.monotonic() - started
+            self._observe(WorkerAcquired(request.lane.value, seconds, admitted, request.flow))
 
     @contextmanager
     def _observing_task(self, task: str, lane: Lane, fmt: str) -> Iterator[None]:
@@ -434,7 +436,7 @@ class ImageExecutor:
     @contextmanager
     def _using(self, worker: Worker, until: float, deadline: float) -> Iterator[None]:
         """Use a ready worker process, and kill it when the deadline passes within the block."""
-        timer = _Deadline(self._pool.watchdog, worker, until)
+        timer = Deadline(self._pool.watchdog, until, worker.seconds_without_core, worker.kill)
         had_enough_time = False
         try:
             worker.ready()
@@ -462,7 +464,7 @@ class ImageExecutor:
         return failures.WorkerStartFailed if isinstance(error, WorkerNotReady) else failures.WorkerCrashed
 
 
-class _Deadline:
+class Deadline:
     """A timer that kills a worker process at a deadline.
 
     The time in which other work had all cores is added to the deadline: a task must not fail because it has a
@@ -470,20 +472,30 @@ class _Deadline:
 
     Args:
         watchdog: Runs the timer.
-        worker: The worker process.
-        until: The deadline, on the clock of `time.monotonic()`, in seconds.
+        until: The deadline, on the clock, in seconds.
+        seconds_without_core: Returns for how long the process has waited for a core since it started.
+        kill: Kills the process.
+        clock: The clock of the watchdog.
 
     Attributes:
         was_starved: Whether the process was killed after the most time was added.
     """
 
-    def __init__(self, watchdog: Watchdog, worker: Worker, until: float) -> None:
-        self._watchdog, self._worker, self._until = watchdog, worker, until
-        self._starved_before = worker.seconds_without_core()
+    def __init__(
+        self,
+        watchdog: Watchdog,
+        until: float,
+        seconds_without_core: Callable[[], float],
+        kill: Callable[[], None],
+        clock: ElapsedClock = time.monotonic,
+    ) -> None:
+        self._watchdog, self._until, self._clock = watchdog, until, clock
+        self._seconds_without_core, self._kill = seconds_without_core, kill
+        self._starved_before = seconds_without_core()
         self._lock = threading.Lock()
         self._is_cancelled = self._has_passed = self.was_starved = False
         with self._lock:
-            self._timer = watchdog.call_at(until, self._expire)
+            self._timer = watchdog.call_at(until, self.expire)
 
     def until(self) -> float:
         """Return the deadline with the time that was added up to now."""
@@ -496,19 +508,20 @@ class _Deadline:
             self._watchdog.cancel(self._timer)
             return not self._has_passed
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """Kill the process, unless its deadline is put off."""
         with self._lock:
             if self._is_cancelled:
                 return
-            if (until := self.until()) > time.monotonic():
-                self._timer = self._watchdog.call_at(until, self._expire)
+            if (until := self.until()) > self._clock():
+                self._timer = self._watchdog.call_at(until, self.expire)
                 return
             self.was_starved = self._starved_seconds() > MAX_EXTENSION_SECONDS
             self._has_passed = True
-        self._worker.kill()
+        self._kill()
 
     def _starved_seconds(self) -> float:
-        return self._worker.seconds_without_core() - self._starved_before
+        return self._seconds_without_core() - self._starved_before
 
 
 class BlobFiles:
