@@ -51,7 +51,14 @@ def shared() -> Iterator[tuple[ImageHost, Image, FrozenClock]]:
 @pytest.fixture
 def hosts(opened: Opened, tmp_path: Path, engine: str) -> tuple[ImageHost, ImageHost]:
     """Two processes of one host; with PostgreSQL, two hosts of one database."""
-    return opened(), opened(tmp_path / ("data" if engine == "sqlite" else "other"))
+    directories = [tmp_path / "data", tmp_path / ("data" if engine == "sqlite" else "other")]
+    if engine != "sqlite":
+        shared = tmp_path / "images"
+        shared.mkdir()
+        for directory in directories:
+            directory.mkdir()
+            (directory / "images").symlink_to(shared)
+    return opened(directories[0]), opened(directories[1])
 
 
 def test_a_renewed_secret_ends_all_signed_urls_of_its_account_everywhere(
