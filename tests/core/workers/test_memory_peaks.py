@@ -122,6 +122,8 @@ def test_an_upload_needs_no_more_memory_than_its_headers_ask_for(
         frames=header.frames,
         has_alpha=header.has_alpha,
         length=len(file),
+        scans=header.scans,
+        requested=requested,
     )
     with pool.acquire(WorkerRequest(time.monotonic() + 600)) as worker:
         idle = ingest(worker, tiny.getvalue(), Format.PNG)

@@ -265,6 +265,8 @@ class UploadService:
                     frames=header.frames,
                     has_alpha=header.has_alpha,
                     length=header.end_offset,
+                    scans=header.scans,
+                    requested=options.format,
                 ),
                 flow=account_key(account.id),
             )

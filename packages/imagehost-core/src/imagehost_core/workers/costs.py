@@ -39,10 +39,12 @@ settings; larger ones are encoded faster, within the CPU time of a task. Random 
 times as long."""
 
 
-OPAQUE_BYTES = {Format.JPEG: 14, Format.PNG: 36, Format.WEBP: 28, Format.GIF: 36}
+OPAQUE_BYTES = {Format.JPEG: 20, Format.PNG: 36, Format.WEBP: 28, Format.GIF: 36}
 """The most bytes of memory that an upload without transparency needs for each pixel, by its format."""
-ALPHA_BYTES = {Format.JPEG: 14, Format.PNG: 48, Format.WEBP: 32, Format.GIF: 36}
+ALPHA_BYTES = {Format.JPEG: 20, Format.PNG: 48, Format.WEBP: 32, Format.GIF: 36}
 """The same of an upload that can have transparent pixels."""
+BASELINE_BYTES = 14
+"""The same of a JPEG of one scan, whose coefficients are not kept, unless it is converted to GIF."""
 ANIMATION_BYTES = 52
 """The same of an animation, whatever its frames cover: for each pixel of the canvas."""
 FRAME_BYTES = 8
@@ -76,7 +78,16 @@ class Cost:
         return cls(Lane.LIGHT if is_light else Lane.HEAVY, memory_bytes)
 
 
-def ingest_cost(fmt: Format, size: Size, *, frames: int = 1, has_alpha: bool = True, length: int = 0) -> Cost:
+def ingest_cost(
+    fmt: Format,
+    size: Size,
+    *,
+    frames: int = 1,
+    has_alpha: bool = True,
+    length: int = 0,
+    scans: int = 0,
+    requested: Format | None = None,
+) -> Cost:
     """Return the cost of an upload.
 
     Args:
@@ -85,9 +96,13 @@ def ingest_cost(fmt: Format, size: Size, *, frames: int = 1, has_alpha: bool = T
         frames: The number of frames.
         has_alpha: Whether pixels can be transparent.
         length: The size of the file in bytes.
+        scans: The number of scans of a JPEG; 0 if it is not known.
+        requested: The requested format.
     """
     seconds = size.pixels * frames * INGEST_SECONDS / 1e6
     still_bytes = ALPHA_BYTES[fmt] if has_alpha else OPAQUE_BYTES[fmt]
+    if fmt is Format.JPEG and scans == 1 and requested is not Format.GIF:
+        still_bytes = BASELINE_BYTES
     pixel_bytes = still_bytes if frames == 1 else ANIMATION_BYTES + FRAME_BYTES * frames
     return Cost.of(seconds, size.pixels * pixel_bytes + FILE_COPIES * length + FIXED_BYTES)
 
