@@ -321,6 +321,8 @@ def world(
             server = request.getfixturevalue("postgres_server")
             settings = attrs.evolve(settings, database=stack.enter_context(server.empty_database()))
             second = tmp_path_factory.mktemp("second")
+            (first / "images").mkdir()
+            (second / "images").symlink_to(first / "images")
         host, other = (
             stack.enter_context(ImageHost.open(path, settings=settings, clock=clock))
             for path in (first, second)
