@@ -68,7 +68,7 @@ PLANTED = {
     "a failed commit stays in the log": PlantedFault(
         SqliteDatabase, "_discard_failed_commit", _do_nothing, "update", "sync"
     ),
-    "a restore leaves the log": PlantedFault(restore, "_require_no_log", _do_nothing, "restore", "truncate"),
+    "a restore leaves the log": PlantedFault(restore, "_require_no_log", _do_nothing, "restore", "sync"),
 }
 
 
@@ -197,7 +197,7 @@ def count_found(root: Path, calls: SystemCalls, fault: PlantedFault) -> int:
     runner = Runner(root, calls)
     with planted(fault):
         calls.kinds = (fault.kind,)
-        runner.run_each(fault.operation, (Fault(when, errno.EIO) for when in range(1, 4)))
+        runner.run_each(fault.operation, (Fault(when, errno.EIO) for when in range(1, 16)))
     calls.kinds = ()
     runner.discard_world()
     return len(runner.failures)
