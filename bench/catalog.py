@@ -29,7 +29,9 @@ from imagehost_core.db import (
     AccountRepository,
     Database,
     ImageRepository,
+    KeyRepository,
     OutboxRepository,
+    SessionRepository,
     SqliteDatabase,
     WebhookRepository,
 )
@@ -150,7 +152,9 @@ def measure(uploads: int, *, has_webhook: bool) -> list[dict[str, float]]:
         with closing(SqliteDatabase(data / "imagehost.sqlite3", LockManager(data / "locks"))) as database:
             outbox = OutboxRepository(database, WebhookRepository(database), os.urandom)
             urls = UrlBuilder("https://images.example.com/v1", "https://images.example.com/img")
-            catalog = Catalog(database, UnitOfWorkFactory(outbox, urls, clock, os.urandom))
+            repositories = AccountRepository(database), KeyRepository(database), SessionRepository(database)
+            units = UnitOfWorkFactory(database, *repositories, outbox, urls, clock, os.urandom)
+            catalog = Catalog(database, units)
 
             def per_upload() -> dict[str, float]:
                 return {

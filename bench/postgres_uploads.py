@@ -85,7 +85,7 @@ def main() -> None:
     with run_postgres() as server, server.empty_database() as url:
         with closing(PostgresDatabase(url)) as database, database.transaction() as transaction:
             for number in range(max(WRITERS)):
-                AccountRepository(database).insert(transaction, f"user{number}", None, datetime.now(UTC))
+                AccountRepository(database).insert(transaction, f"user{number}", None, b"", datetime.now(UTC))
         rates: dict[tuple[int, bool], list[float]] = {key: [] for key in product(WRITERS, (False, True))}
         for _, (writers, is_public) in product(range(options.rounds), rates):
             rates[writers, is_public].append(rate(url, options.seconds, writers, is_public=is_public))

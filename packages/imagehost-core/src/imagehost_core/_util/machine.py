@@ -8,7 +8,9 @@ size of the machine's memory sees these limits.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from math import ceil
 from pathlib import Path, PurePosixPath
 
@@ -29,11 +31,11 @@ def available_cores() -> int:
 
 def available_memory() -> int:
     """Return the memory that this process may use, in bytes; 0 if it is not known."""
-    try:
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 0
-    return min(machine, memory_limit(_read_file) or machine)
+    if sys.platform != "win32":
+        with suppress(OSError, ValueError):
+            machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            return min(machine, memory_limit(_read_file) or machine)
+    return 0
 
 
 def usable_cores(affinity: int, quota: float | None) -> int:

@@ -7,7 +7,9 @@ bytes, without any image work. `open` returns the bytes.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import BinaryIO, NamedTuple
@@ -130,15 +132,13 @@ class Blob:
 
     def read_cached(self, start: int, stop: int) -> bytes | None:
         """Return the bytes as `read` does, or fewer, if that needs no disk; otherwise `None`."""
-        if self._file is None or not hasattr(os, "RWF_NOWAIT"):
-            return None
-        piece = bytearray(min(stop, self.size) - start)
-        try:
-            size = os.preadv(self._file.fileno(), [piece], start, os.RWF_NOWAIT)
-        except OSError:
-            # They are not in the page cache, or the file system cannot tell.
-            return None
-        return bytes(memoryview(piece)[:size])
+        if sys.platform == "linux" and self._file is not None:
+            piece = bytearray(min(stop, self.size) - start)
+            # An error: they are not in the page cache, or the file system cannot tell.
+            with suppress(OSError):
+                size = os.preadv(self._file.fileno(), [piece], start, os.RWF_NOWAIT)
+                return bytes(memoryview(piece)[:size])
+        return None
 
     def close(self) -> None:
         """Close the file."""
