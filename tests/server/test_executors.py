@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections import Counter
@@ -18,17 +19,22 @@ from hypothesis import strategies as st
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import UnavailableError
+from imagehost_core.limits import sign_in_keys
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import make_image
 from imagehost_server._executors import (
     DATABASE_THREADS,
     MASTER_THREADS,
+    MAX_WAITING_PASSWORDS,
     MEAN_OF_READS,
+    PASSWORD_THREADS,
     RETRY_AFTER_SECONDS,
     SLOW_READ_SECONDS,
     THREADS_AFTER_SLOW_READS_SECONDS,
     DelayQueue,
     Executors,
+    FairQueue,
+    FairThreadLimiter,
     LoopExecutor,
     SharedThreadLimiter,
     ThreadLimiter,
@@ -165,7 +171,8 @@ async def test_requests_for_masters_do_not_wait_for_renderings(host: ImageHost) 
 
 @pytest.mark.anyio
 async def test_signing_in_with_an_invalid_name_costs_neither_a_hash_nor_an_attempt(host: ImageHost) -> None:
-    executors = Executors(SETTINGS.rendering)
+    executors, ended = Executors(SETTINGS.rendering), threading.Event()
+    executors.passwords = FairThreadLimiter(1, 0)
     invalid_names = (
         "",
         "x" * 65,
@@ -179,7 +186,9 @@ async def test_signing_in_with_an_invalid_name_costs_neither_a_hash_nor_an_attem
         "' OR 1=1 --",
     )
 
-    async with client_of(host, executors) as client, saturated(executors.passwords):
+    async with client_of(host, executors) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(executors.passwords.run, ("", ""), ended.wait, TIMEOUT)
+        await anyio.lowlevel.checkpoint()
 
         async def sign_in(name: str) -> httpx2.Response:
             body = json.dumps({"username": name, "password": "x"})
@@ -191,6 +200,7 @@ async def test_signing_in_with_an_invalid_name_costs_neither_a_hash_nor_an_attem
             assert (rejected.status_code, rejected.json()["error"]["code"]) == (401, "UNAUTHORIZED"), name
         # A valid name costs a hash, whether the account exists or not.
         assert [(await sign_in(name)).status_code for name in ("admin", "unknown")] == [503, 503]
+        ended.set()
 
 
 @asynccontextmanager
@@ -317,12 +327,136 @@ async def test_requests_that_wait_for_another_one_with_their_idempotency_key_hol
     assert statuses[409] == DATABASE_THREADS + 1
 
 
+@settings(max_examples=60)
+@given(
+    places=st.integers(0, 30),
+    keys=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), max_size=60),
+)
+def test_a_client_gets_a_place_exactly_if_its_owner_leaves_more_free_than_the_client_holds(
+    places: int, keys: list[tuple[str, str]]
+) -> None:
+    queue, held = FairQueue[int](places), Counter[tuple[str, str]]()
+    for number, (owner, client) in enumerate(keys):
+        of_owner = sum(count for key, count in held.items() if key[0] == owner)
+        has_place = held[owner, client] < places - held.total() - of_owner
+        assert queue.add(owner, client, number) is has_place
+        held[owner, client] += has_place
+    taken = 0
+    while queue.next() is not None:
+        taken += 1
+    assert taken == held.total()
+
+
+@settings(max_examples=60)
+@given(
+    others=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("wxyz")), max_size=60),
+    served=st.integers(0, 20),
+)
+def test_a_client_waits_for_one_turn_of_each_other_client_of_its_owner_and_of_each_other_owner(
+    others: list[tuple[str, str]], served: int
+) -> None:
+    queue = FairQueue[str](1_000)
+    for owner, client in others:
+        queue.add(owner, client, f"{owner}{client}")
+    for _ in range(served):
+        queue.next()
+    queue.add("a", "new", "own")
+    queue.add("new", "x", "other")
+    order = [*iter(queue.next, None)]
+    assert order.index("other") <= 3
+    before = order[: order.index("own")]
+    assert len({*before}) <= 4 + 4 + 5 + 1
+    assert max(Counter(item for item in before if item[0] == "a").values(), default=0) <= 1
+
+
+@settings(max_examples=60)
+@given(numbers=st.permutations(range(8)))
+def test_an_item_that_waits_no_longer_frees_its_place(numbers: list[int]) -> None:
+    queue, keys = FairQueue[int](100), [("ab"[number % 2], "xy"[number // 4]) for number in range(8)]
+    for number, key in enumerate(keys):
+        assert queue.add(*key, number)
+    for number in numbers:
+        queue.remove(*keys[number], number)
+    assert queue.next() is None
+    assert all(queue.add("a", "x", number) is (number < 34) for number in range(40))
+
+
 @pytest.mark.anyio
-async def test_the_queue_of_password_checks_is_limited() -> None:
-    limiter = Executors(SETTINGS.rendering).passwords
-    async with saturated(limiter):
-        with pytest.raises(UnavailableError):
-            await limiter.run(int)
+async def test_attempts_for_one_name_that_fill_their_half_of_the_queue_refuse_no_other_account_and_no_session(
+    host: ImageHost,
+) -> None:
+    executors, turns, statuses = Executors(SETTINGS.rendering), threading.Semaphore(0), dict[str, int]()
+    token = host.sessions.create(host.accounts.get("admin")).token
+
+    async def flood(number: int) -> None:
+        while len(statuses) < 3:
+            with suppress(UnavailableError):
+                keys = sign_in_keys("Admin", f"2001:db8:0:{number:x}::1")
+                await executors.passwords.run(keys, turns.acquire, True, TIMEOUT)
+            await anyio.lowlevel.checkpoint()
+
+    async with client_of(host, executors) as client, anyio.create_task_group() as tasks:
+
+        async def post(path: str, body: dict[str, str], token: str = "") -> None:
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            response = await client.post(path, json=body, headers=headers)
+            statuses[body.get("username", path)] = response.status_code
+
+        for number in range(PASSWORD_THREADS + MAX_WAITING_PASSWORDS // 2):
+            tasks.start_soon(flood, number)
+        await anyio.lowlevel.checkpoint()
+        await post("/v1/session", {"username": "admin", "password": "wrong"})
+        tasks.start_soon(post, "/v1/session", {"username": "other", "password": "wrong"})
+        passwords = {"current_password": "wrong", "new_password": "another password"}
+        tasks.start_soon(post, "/v1/account/password", passwords, token)
+        with anyio.fail_after(TIMEOUT):
+            while len(statuses) < 3:
+                turns.release()
+                await anyio.sleep(0.001)
+        turns.release(2 * MAX_WAITING_PASSWORDS)
+    assert statuses == {"admin": 503, "other": 401, "/v1/account/password": 422}
+
+
+@pytest.mark.anyio
+async def test_the_queue_of_password_checks_is_limited_and_half_of_it_for_an_account_name() -> None:
+    limiter, ended, results = Executors(SETTINGS.rendering).passwords, threading.Event(), Counter[bool]()
+
+    async def attempt(number: int) -> None:
+        try:
+            results[await limiter.run(("name", f"{number}"), ended.wait, TIMEOUT)] += 1
+        except UnavailableError:
+            results[False] += 1
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(PASSWORD_THREADS + MAX_WAITING_PASSWORDS):
+            tasks.start_soon(attempt, number)
+        await anyio.lowlevel.checkpoint()
+        ended.set()
+    half = MAX_WAITING_PASSWORDS // 2
+    assert results == {True: PASSWORD_THREADS + half, False: half}
+
+
+@pytest.mark.parametrize("has_turn", [False, True])
+def test_a_cancelled_password_check_leaves_its_turn_to_the_next(has_turn: bool) -> None:
+    async def check() -> None:
+        limiter, ended = FairThreadLimiter(1, 9), threading.Event()
+        first = asyncio.create_task(limiter.run(("a", "x"), ended.wait, TIMEOUT))
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(limiter.run(("a", "y"), int))
+        await asyncio.sleep(0)
+        if has_turn:
+            # In the step of the event loop in which the turn begins, before the task runs.
+            first.add_done_callback(lambda _: waiting.cancel())
+        else:
+            waiting.cancel()
+            await asyncio.sleep(0)
+        ended.set()
+        await first
+        await asyncio.wait([waiting])
+        async with asyncio.timeout(TIMEOUT):
+            assert await limiter.run(("b", "z"), int) == 0
+
+    asyncio.run(check())
 
 
 @pytest.mark.anyio

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 import anyio
-from anyio import CapacityLimiter, WouldBlock, fail_after, to_thread
+from anyio import CapacityLimiter, Event, WouldBlock, fail_after, to_thread
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.settings import RenderingSettings
@@ -28,8 +28,8 @@ MAX_WAIT_SECONDS = 5.0
 """The longest time that a call waits for a thread while others wait for a database or an object store."""
 PASSWORD_THREADS = 2
 """Threads that hash passwords; each hash takes 0.1 s and 64 MiB."""
-MAX_WAITING_PASSWORDS = 50
-"""Password checks that may wait: 2.5 s of work."""
+MAX_WAITING_PASSWORDS = 400
+"""Password checks that may wait: 20 s of work, of which those for one account name are half at most."""
 MAX_DELAYED_SIGN_INS = 1_000
 """Sign-in attempts that may wait for their delay; each is a task without a thread."""
 RETRY_AFTER_SECONDS = 3
@@ -150,6 +150,112 @@ class SharedThreadLimiter:
                 del self._held[owner]
 
 
+class FairQueue(Generic[T]):
+    """A limited queue of items of owners and their clients: owners take turns, and so do an owner's clients.
+
+    An item gets a place if its owner leaves more of them free than its client holds. So one owner holds at
+    most half of them, two hold at most a third each, and so on; and another client of theirs finds one.
+
+    Args:
+        places: The most items.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._free = places
+        self._owners = OrderedDict[str, OrderedDict[str, deque[T]]]()
+
+    def add(self, owner: str, client: str, item: T) -> bool:
+        """Add an item, and return whether there was a place."""
+        clients = self._owners.get(owner, OrderedDict())
+        items = clients.get(client, deque())
+        if self._free - sum(map(len, clients.values())) <= len(items):
+            return False
+        self._free -= 1
+        self._owners.setdefault(owner, clients).setdefault(client, items).append(item)
+        return True
+
+    def next(self) -> T | None:
+        """Remove and return the item whose turn it is."""
+        if not self._owners:
+            return None
+        self._free += 1
+        owner, clients = self._owners.popitem(last=False)
+        client, items = clients.popitem(last=False)
+        item = items.popleft()
+        if items:
+            clients[client] = items
+        if clients:
+            self._owners[owner] = clients
+        return item
+
+    def remove(self, owner: str, client: str, item: T) -> None:
+        """Remove an item that waits no longer."""
+        self._free += 1
+        clients = self._owners[owner]
+        clients[client].remove(item)
+        if not clients[client]:
+            del clients[client]
+        if not clients:
+            del self._owners[owner]
+
+
+class FairThreadLimiter:
+    """A limited number of threads for one kind of work, with a `FairQueue`.
+
+    Args:
+        threads: The number of threads.
+        max_waiting: Calls that may wait for a thread.
+    """
+
+    def __init__(self, threads: int, max_waiting: int) -> None:
+        self._idle = threads
+        self._threads = ThreadLimiter(threads)
+        self._queue = FairQueue[Event](max_waiting)
+
+    async def run(
+        self, keys: tuple[str, str], call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Return the result of `call` in a thread; cancelling the request does not interrupt it.
+
+        Args:
+            keys: The owner and the client that the call is for.
+            call: The function.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
+        Raises:
+            UnavailableError: The queue has no place for the client of the owner.
+        """
+        if self._idle:
+            self._idle -= 1
+        else:
+            await self._wait(*keys)
+        try:
+            return await self._threads.run(call, *args, **kwargs)
+        finally:
+            self._release()
+
+    async def _wait(self, owner: str, client: str) -> None:
+        turn = Event()
+        if not self._queue.add(owner, client, turn):
+            raise UnavailableError(_TOO_MANY, retry_after=RETRY_AFTER_SECONDS)
+        try:
+            await turn.wait()
+        except BaseException:
+            if turn.is_set():
+                self._release()
+            else:
+                self._queue.remove(owner, client, turn)
+            raise
+
+    def _release(self) -> None:
+        """Give a thread to the call whose turn it is."""
+        if turn := self._queue.next():
+            turn.set()
+        else:
+            self._idle += 1
+
+
 class DelayQueue:
     """Requests that wait for some time, which hold neither a thread nor a connection of the database.
 
@@ -218,7 +324,7 @@ class Executors:
         masters: Opening of masters. They are separate from `files` so that an object store which does not
             respond cannot delay responses from the disk.
         upload_bodies: Writes of request bodies to disk.
-        passwords: Password hashes.
+        passwords: Password hashes: accounts take turns, and so do the IP addresses that try one's password.
         sign_in_delays: Sign-in attempts before their hashes.
         dns: DNS lookups.
         probes: Checks of readiness, one of each kind at a time.
@@ -234,7 +340,7 @@ class Executors:
         self.files = ThreadLimiter(FILE_THREADS)
         self.masters = ThreadLimiter(MASTER_THREADS, max_wait_seconds=MAX_WAIT_SECONDS)
         self.upload_bodies = ThreadLimiter(UPLOAD_BODY_THREADS)
-        self.passwords = ThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
+        self.passwords = FairThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
         self.sign_in_delays = DelayQueue(MAX_DELAYED_SIGN_INS)
         self.dns = ThreadLimiter(DNS_THREADS)
         self.probes = ThreadLimiter(PROBE_THREADS)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from litestar import Response
 
 from imagehost_core.errors import FieldError, UnauthorizedError, ValidationError
+from imagehost_core.limits import account_key, sign_in_keys
 from imagehost_core.models import SessionWithToken
 from imagehost_core.services.owners import account_name_errors
 from imagehost_server.api.request import ApiRequest
@@ -42,7 +43,8 @@ async def create_session(request: ApiRequest, name: str, password: str) -> Sessi
         raise UnauthorizedError(_INVALID_CREDENTIALS)
     await throttle_password_attempt(request, name)
     stored_hash = await executors.database.run(host.accounts.password_hash, name)
-    if not await executors.passwords.run(verify_password, stored_hash, password):
+    keys = sign_in_keys(name, request.identity.ip_address)
+    if not await executors.passwords.run(keys, verify_password, stored_hash, password):
         raise UnauthorizedError(_INVALID_CREDENTIALS)
     account = await executors.database.run(host.accounts.get, name)
     return await executors.database.run(
@@ -66,16 +68,17 @@ async def replace_password(request: ApiRequest, current: str, new: str) -> None:
     """
     host, executors, account = request.host, request.executors, request.account
     await throttle_password_attempt(request, account.name)
+    keys = (account_key(account.id), "")
     current_hash = await executors.database.run(host.accounts.password_hash, account.name)
     is_valid = not password_errors(current) and await executors.passwords.run(
-        verify_password, current_hash, current
+        keys, verify_password, current_hash, current
     )
     errors = [*new_password_errors(new, "new_password")]
     if not is_valid:
         errors.insert(0, FieldError("current_password", "the account's password", "another"))
     if errors:
         raise ValidationError(errors=errors)
-    new_hash = await executors.passwords.run(hash_password, new)
+    new_hash = await executors.passwords.run(keys, hash_password, new)
     await executors.database.run(
         host.accounts.set_password_hash,
         account,

@@ -11,6 +11,7 @@ from imagehost_core import AccountChanges as CoreChanges
 from imagehost_core import ImageHost
 from imagehost_core.errors import ValidationError
 from imagehost_core.ids import parse_account_id
+from imagehost_core.limits import account_key, sign_in_keys
 from imagehost_core.lists import parse_page_request
 from imagehost_core.models import Account
 from imagehost_server.api.body import set_fields
@@ -58,7 +59,10 @@ async def create_account(
         raise ValidationError(errors=errors)
     if identity.principal is None:
         await throttle_password_attempt(request, data.username)
-    password_hash = await request.executors.passwords.run(hash_password, data.password)
+        keys = sign_in_keys(data.username, identity.ip_address)
+    else:
+        keys = (account_key(request.account.id), "")
+    password_hash = await request.executors.passwords.run(keys, hash_password, data.password)
 
     def create() -> ManagedAccountRecord:
         operator = None if identity.principal is None else request.account

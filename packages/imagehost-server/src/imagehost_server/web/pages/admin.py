@@ -20,6 +20,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.ids import parse_account_id
+from imagehost_core.limits import account_key
 from imagehost_core.lists import parse_page_request
 from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
@@ -54,7 +55,9 @@ async def create_account(request: PageRequest) -> Response[Any]:
     password = form.get("password", "") or new_password()
     if errors := new_password_errors(password):
         return await _show(request, failure=ValidationError(errors=errors))
-    password_hash = await request.executors.passwords.run(hash_password, password)
+    password_hash = await request.executors.passwords.run(
+        (account_key(operator.id), ""), hash_password, password
+    )
     try:
         account = await request.executors.database.run(
             lambda: request.host.accounts.create(
