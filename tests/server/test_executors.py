@@ -440,14 +440,18 @@ async def test_the_queue_of_password_checks_is_limited_and_half_of_it_for_an_acc
 def test_a_cancelled_password_check_leaves_its_turn_to_the_next(has_turn: bool) -> None:
     async def check() -> None:
         limiter, ended = FairThreadLimiter(1, 9), threading.Event()
-        first = asyncio.create_task(limiter.run(("a", "x"), ended.wait, TIMEOUT))
+
+        async def run() -> None:
+            await limiter.run(("a", "x"), ended.wait, TIMEOUT)
+            if has_turn:
+                # In the step of the event loop in which the turn begins, before the task of the next runs.
+                waiting.cancel()
+
+        first = asyncio.create_task(run())
         await asyncio.sleep(0)
         waiting = asyncio.create_task(limiter.run(("a", "y"), int))
         await asyncio.sleep(0)
-        if has_turn:
-            # In the step of the event loop in which the turn begins, before the task runs.
-            first.add_done_callback(lambda _: waiting.cancel())
-        else:
+        if not has_turn:
             waiting.cancel()
             await asyncio.sleep(0)
         ended.set()
