@@ -13,6 +13,7 @@ from imagehost_core.installation import RECORD_NAME
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main
+from imagehost_server.cli.sample_image import write_sample
 
 SETTINGS = Settings(rendering=RenderingSettings(processes=1))
 
@@ -45,6 +46,27 @@ def test_every_command_refuses_images_without_a_record_until_they_are_adopted(da
     result = run("adopt", "--data", data)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.output.startswith(f"Adopted {data} as installation ")
+    assert run("fsck", "--data", data).exit_code == 0
+
+
+def test_a_directory_of_the_first_start_gets_its_lost_record_again(data: Path) -> None:
+    record = (data / RECORD_NAME).read_bytes()
+    (data / RECORD_NAME).unlink()
+    write_sample(data)
+    assert run("fsck", "--data", data).exit_code == 0
+    assert (data / RECORD_NAME).read_bytes() == record
+
+
+def test_a_used_directory_without_a_record_but_with_a_file_of_others_is_refused_until_it_is_adopted(
+    data: Path,
+) -> None:
+    (data / RECORD_NAME).unlink()
+    (data / "notes.txt").touch()
+    result = run("fsck", "--data", data)
+    assert result.exit_code != 0
+    assert "contains notes.txt" in result.stderr
+    assert "`imagehost adopt` keeps it" in result.stderr
+    assert run("adopt", "--data", data).exit_code == 0
     assert run("fsck", "--data", data).exit_code == 0
 
 

@@ -250,9 +250,12 @@ def _open(
 def require_own_directory(layout: DataLayout) -> None:
     """Raise ConflictError if a data directory without a record contains what no host has created."""
     if not layout.record.exists() and (names := layout.foreign_names()):
+        advice = "choose another directory, or move it away"
+        if layout.database.exists():
+            advice = "move it away; or, if the directory is that of a host, `imagehost adopt` keeps it"
         raise ConflictError(
             f"expected a new or empty data directory but {layout.root} contains {names[0]}, which this "
-            "version of imagehost has not created: choose another directory, or move it away"
+            f"version of imagehost has not created: {advice}"
         )
 
 

@@ -13,6 +13,7 @@ reserve                 disk space reserved for deletions
 imagehost.toml          settings of the server, written by the operator
 restoring/              a backup that is being restored; moved away when it is complete
 moved                   present when this host is moved to another; with it nothing in the database is changed
+sample.png              an image to try the server with, written by its first start
 installation.json       the record of the installation; there is one in `images` too
 ```
 
@@ -45,7 +46,7 @@ each file system."""
 
 _OWN_NAME = re.compile(
     r"imagehost\.sqlite3(-wal|-shm|-journal)?|rate_limits(\.\w+)?|reserve(\.\w+)?|secret(\.part)?|"
-    r"images|cache|variants|staging|locks|restoring|moved|installation\.json"
+    r"images|cache|variants|staging|locks|restoring|moved|installation\.json|sample\.png"
 )
 """The names of what hosts create in a data directory, and of what they rename to it."""
 
