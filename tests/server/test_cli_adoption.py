@@ -70,6 +70,18 @@ def test_a_used_directory_without_a_record_but_with_a_file_of_others_is_refused_
     assert run("fsck", "--data", data).exit_code == 0
 
 
+@pytest.mark.parametrize("path", [RECORD_NAME, f"images/{RECORD_NAME}"])
+def test_a_damaged_record_is_refused_with_what_to_do_and_that_helps(data: Path, path: str) -> None:
+    (data / path).write_bytes(b'{"id":')
+    for command in ("fsck", "adopt"):
+        result = run(command, "--data", data)
+        assert result.exit_code != 0
+        assert "remove it, and `imagehost adopt` writes another" in result.stderr
+    (data / path).unlink()
+    assert run("adopt", "--data", data).exit_code == 0
+    assert run("fsck", "--data", data).exit_code == 0
+
+
 def test_the_result_of_an_adoption_is_one_json_object(data: Path) -> None:
     record = json.loads((data / RECORD_NAME).read_bytes())
     values = json.loads(run("adopt", "--data", data, "--json").stdout)

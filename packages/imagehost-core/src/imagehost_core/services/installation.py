@@ -15,6 +15,7 @@ from imagehost_core.db.integrity import image_count
 from imagehost_core.errors import ConflictError, UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import (
+    RECORD_NAME,
     InstallationRecord,
     Place,
     RecordState,
@@ -52,7 +53,7 @@ class Installation:
         """Read the record of the data directory."""
         path = self.layout.record
         data = read_file(path)
-        record = None if data is None else parse_record(data, path)
+        record = None if data is None else _parse_file(data, path)
         return Place(f"the data directory {self.layout.root}", "--data", record)
 
     def records(self) -> Place:
@@ -72,7 +73,7 @@ class Installation:
         name = f"the image store {self.layout.images if url == FOLDER else url}"
         data = self.blobs.read_record()
         if data is not None:
-            return Place(name, "IMAGEHOST_STORAGE", parse_record(data, name))
+            return Place(name, "IMAGEHOST_STORAGE", _parse_file(data, f"{RECORD_NAME} of {name}"))
         return Place(name, "IMAGEHOST_STORAGE", has_data=next(self.blobs.ids(), None) is not None)
 
     def places(self) -> tuple[Place, Place, Place]:
@@ -140,6 +141,14 @@ class Installation:
         if found.record is not None and not found.record.is_same(record):
             raise ConflictError(f"expected an empty store but {found.name} is that of another installation")
         self.blobs.write_record(record.to_json().encode())
+
+
+def _parse_file(data: bytes, name: object) -> InstallationRecord:
+    """Return the record in a file, which can be written anew if it is damaged."""
+    try:
+        return parse_record(data, name)
+    except ConflictError as error:
+        raise ConflictError(f"{error.details}; remove it, and `imagehost adopt` writes another") from error
 
 
 @frozen
