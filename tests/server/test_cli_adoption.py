@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from imagehost_core import ImageHost, Settings
+from imagehost_core.errors import InstallationError
 from imagehost_core.installation import RECORD_NAME
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
@@ -42,6 +43,7 @@ def test_every_command_refuses_images_without_a_record_until_they_are_adopted(da
         result = run(*command, "--data", data)
         assert result.exit_code != 0
         assert "imagehost adopt" in result.output
+        assert InstallationError.default_message in result.output
     assert len(list((data / "images").rglob("master"))) == 1
     result = run("adopt", "--data", data)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -77,6 +79,7 @@ def test_a_damaged_record_is_refused_with_what_to_do_and_that_helps(data: Path, 
         result = run(command, "--data", data)
         assert result.exit_code != 0
         assert "remove it, and `imagehost adopt` writes another" in result.stderr
+        assert InstallationError.default_message in result.stderr
     (data / path).unlink()
     assert run("adopt", "--data", data).exit_code == 0
     assert run("fsck", "--data", data).exit_code == 0

@@ -9,6 +9,7 @@ Exception
     ├── NotFoundError                   NOT_FOUND               404
     ├── MethodNotAllowedError           METHOD_NOT_ALLOWED      405
     ├── ConflictError                   CONFLICT                409
+    │   └── InstallationError           CONFLICT                409
     ├── PayloadTooLargeError            PAYLOAD_TOO_LARGE       413
     ├── UnsupportedMediaTypeError       UNSUPPORTED_MEDIA_TYPE  415
     ├── ValidationError                 VALIDATION_ERROR        422
@@ -193,6 +194,12 @@ class ConflictError(ImageHostError):
     ) -> None:
         super().__init__(details, errors=errors)
         self.retry_after = retry_after
+
+
+class InstallationError(ConflictError):
+    """Data directory, database and image store, or a backup of them, cannot be used as they are."""
+
+    default_message = "The state of the installation does not allow it"
 
 
 class PayloadTooLargeError(ImageHostError):

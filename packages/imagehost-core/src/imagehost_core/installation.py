@@ -18,7 +18,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import matches_re
 
 from imagehost_core._util.clock import to_rfc3339
-from imagehost_core.errors import ConflictError, quote_value
+from imagehost_core.errors import InstallationError, quote_value
 
 FORMAT = 1
 """The number of the format of the data."""
@@ -124,7 +124,7 @@ def parse_record(text: str | bytes, name: object) -> InstallationRecord:
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         received = quote_value(repr(error))
-        raise ConflictError(
+        raise InstallationError(
             f"expected the record of an installation in {name} but received {received}"
         ) from error
 
@@ -142,7 +142,7 @@ def require_supported(record: InstallationRecord, name: object, *, reads_only: b
     lowest = record.reader if reads_only else record.writer
     installed = version("imagehost-core")
     if _numbers(installed) < _numbers(lowest):
-        raise ConflictError(
+        raise InstallationError(
             f"expected data of format {FORMAT}, which imagehost {installed} knows, in {name} but received "
             f"format {record.format}: install imagehost {lowest} or a newer version"
         )
@@ -228,15 +228,15 @@ def find_installation(directory: Place, database: Place, storage: Place) -> Inst
 _ADOPT = "if they belong together, `imagehost adopt` writes one"
 
 
-def _conflict(expected: str, received: str, advice: str) -> ConflictError:
-    return ConflictError(f"expected {expected} but received {received}; {advice}")
+def _conflict(expected: str, received: str, advice: str) -> InstallationError:
+    return InstallationError(f"expected {expected} but received {received}; {advice}")
 
 
 def _is_same(place: Place, other: Place) -> bool:
     return place.record is not None and other.record is not None and place.record.is_same(other.record)
 
 
-def _missing(empty: Place, other: Place) -> ConflictError:
+def _missing(empty: Place, other: Place) -> InstallationError:
     """Return the error of a place that is empty beside another that belongs to an installation."""
     assert other.record is not None
     return _conflict(
@@ -248,7 +248,7 @@ def _missing(empty: Place, other: Place) -> ConflictError:
 
 def _different(
     place: Place, record: InstallationRecord, other: Place, expected: InstallationRecord
-) -> ConflictError:
+) -> InstallationError:
     cause = "" if record.id != expected.id else ": one of them was restored since"
     return _conflict(
         f"{expected} in {place.name}, as in {other.name},",

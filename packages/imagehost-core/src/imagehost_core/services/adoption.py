@@ -15,7 +15,7 @@ from imagehost_core.db import ImageRepository
 from imagehost_core.db.engines import open_database
 from imagehost_core.db.installation import write_record
 from imagehost_core.db.integrity import image_count
-from imagehost_core.errors import ConflictError
+from imagehost_core.errors import InstallationError
 from imagehost_core.installation import InstallationRecord, RecordState, require_supported
 from imagehost_core.services.installation import Installation
 from imagehost_core.settings import Settings
@@ -69,9 +69,11 @@ def adopt(
                 require_supported(place.record, place.name)
         own, records, images = places
         if not any(place.record or place.has_data for place in places):
-            raise ConflictError(f"expected the data of a host but {layout.root} and what it uses are empty")
+            raise InstallationError(
+                f"expected the data of a host but {layout.root} and what it uses are empty"
+            )
         if images.record is not None and images.record.state is RecordState.RESTORING:
-            raise ConflictError(
+            raise InstallationError(
                 f"expected a whole host but a restore to {images.name} is in progress or was interrupted"
             )
         adoption = _compare(installation)
@@ -80,7 +82,7 @@ def adopt(
             and adoption.image_count + adoption.unrecorded
             and adoption.image_count == adoption.missing
         ):
-            raise ConflictError(
+            raise InstallationError(
                 f"expected images in {records.name} that have files in {images.name} but of "
                 f"{adoption.image_count} images none has, and {adoption.unrecorded} have files only: "
                 "check IMAGEHOST_DATABASE and IMAGEHOST_STORAGE; `imagehost adopt --force` accepts it"

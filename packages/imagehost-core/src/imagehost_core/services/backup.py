@@ -20,7 +20,13 @@ from attrs import field, frozen
 from imagehost_core._util.clock import Clock, to_rfc3339
 from imagehost_core.db import Database, ImageRepository
 from imagehost_core.db.snapshot import Snapshot
-from imagehost_core.errors import ConflictError, InternalError, NotFoundError, ValidationError, quote_value
+from imagehost_core.errors import (
+    InstallationError,
+    InternalError,
+    NotFoundError,
+    ValidationError,
+    quote_value,
+)
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import InstallationRecord, parse_record
 from imagehost_core.models import Image
@@ -145,7 +151,7 @@ class BackupService:
         if isinstance(since, BackupInfo):
             if since.installation is None or not since.installation.is_same(self._installation):
                 received = "another" if since.installation is None else f"one of {since.installation}"
-                raise ConflictError(
+                raise InstallationError(
                     f"expected a backup of {self._installation} for since but received {received}: take "
                     "a full backup"
                 )
@@ -213,7 +219,7 @@ def parse_info(member: Member) -> BackupInfo:
             installation=None if record is None else parse_record(json.dumps(record), "the backup"),
             records_only=bool(values.get("records_only", False)),
         )
-    except (ConflictError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (InstallationError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         received = quote_value(repr(error))
         raise ValidationError(f"expected {INFO} in the backup but received {received}") from error
 

@@ -31,7 +31,7 @@ from imagehost_core.db import (
 )
 from imagehost_core.db.engines import open_database, open_rate_limits
 from imagehost_core.db.secrets import share_secret
-from imagehost_core.errors import ConflictError
+from imagehost_core.errors import InstallationError
 from imagehost_core.ids import Random
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
@@ -147,7 +147,7 @@ def _open(
         path = stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
     layout = DataLayout(Path(path).resolve())
     if settings.database == SQLITE and layout.is_restoring:
-        raise ConflictError(
+        raise InstallationError(
             f"expected a host in {layout.root} but a restore is in progress or was interrupted: "
             "repeat it, or delete the directory"
         )
@@ -253,7 +253,7 @@ def require_own_directory(layout: DataLayout) -> None:
         advice = "choose another directory, or move it away"
         if layout.database.exists():
             advice = "move it away; or, if the directory is that of a host, `imagehost adopt` keeps it"
-        raise ConflictError(
+        raise InstallationError(
             f"expected a new or empty data directory but {layout.root} contains {names[0]}, which this "
             f"version of imagehost has not created: {advice}"
         )

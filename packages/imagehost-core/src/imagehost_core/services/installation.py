@@ -12,7 +12,7 @@ from imagehost_core.db import ImageRepository
 from imagehost_core.db.database import Database
 from imagehost_core.db.installation import is_used, read_record, share_record, write_record
 from imagehost_core.db.integrity import image_count
-from imagehost_core.errors import ConflictError, UnavailableError
+from imagehost_core.errors import InstallationError, UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import (
     RECORD_NAME,
@@ -90,7 +90,7 @@ class Installation:
             UnavailableError: The store of images does not respond, and the installation is not complete.
         """
         if self.database.refuses_writes:
-            raise ConflictError(
+            raise InstallationError(
                 "expected a host that is used here but it is moved, by `imagehost backup --move`; use it "
                 "where the backup was restored, or take the move back with `imagehost adopt`"
             )
@@ -115,7 +115,7 @@ class Installation:
         places = self._places_at_start()
         try:
             record = find_installation(*places)
-        except ConflictError:
+        except InstallationError:
             # Another host may have created the installation between two of the reads.
             places = self._places_at_start()
             record = find_installation(*places)
@@ -139,7 +139,9 @@ class Installation:
     def _complete_storage(self, record: InstallationRecord) -> None:
         found = self.images()
         if found.record is not None and not found.record.is_same(record):
-            raise ConflictError(f"expected an empty store but {found.name} is that of another installation")
+            raise InstallationError(
+                f"expected an empty store but {found.name} is that of another installation"
+            )
         self.blobs.write_record(record.to_json().encode())
 
 
@@ -147,8 +149,10 @@ def _parse_file(data: bytes, name: object) -> InstallationRecord:
     """Return the record in a file, which can be written anew if it is damaged."""
     try:
         return parse_record(data, name)
-    except ConflictError as error:
-        raise ConflictError(f"{error.details}; remove it, and `imagehost adopt` writes another") from error
+    except InstallationError as error:
+        raise InstallationError(
+            f"{error.details}; remove it, and `imagehost adopt` writes another"
+        ) from error
 
 
 @frozen
@@ -173,7 +177,7 @@ class InstallationGuard:
         for place in self.installation.places():
             if place.record is None or not place.record.is_same(self.record):
                 received = "none" if place.record is None else f"{place.record}"
-                raise ConflictError(
+                raise InstallationError(
                     f"expected {self.record} in {place.name} but received {received}: nothing is collected; "
                     "restart this host, which says what to do"
                 )
@@ -203,7 +207,7 @@ class InstallationGuard:
             if collect and not allow_many:
                 count += sum(not self.is_protected(image_id, allow_newer=allow_newer) for image_id in missing)
                 if is_large_collection(count, recorded):
-                    raise ConflictError(
+                    raise InstallationError(
                         f"expected few files without a record but found those of {count} images or more "
                         f"beside {recorded} images with one: nothing is collected; check "
                         "IMAGEHOST_DATABASE and IMAGEHOST_STORAGE; `imagehost gc --dry-run` lists them, "

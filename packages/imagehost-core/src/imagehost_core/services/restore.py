@@ -29,7 +29,7 @@ from imagehost_core.db.installation import is_used, read_record, write_record
 from imagehost_core.db.secrets import replace_secret
 from imagehost_core.db.snapshot import end_runtime_state, image_ids, open_restored
 from imagehost_core.db.table_copy import copy_tables
-from imagehost_core.errors import ConflictError, InternalError, ValidationError
+from imagehost_core.errors import InstallationError, InternalError, ValidationError
 from imagehost_core.ids import ID_LENGTH, ImageId, is_image_id
 from imagehost_core.installation import (
     RECORD_NAME,
@@ -179,7 +179,7 @@ def _staging_layout(layout: DataLayout, settings: Settings, *, records_only: boo
     make_directory(staging.layout.root)
     lock = lock_file(staging.layout.root / _LOCK, wait=False)
     if lock is None:
-        raise ConflictError(f"expected one restore of {layout.root} at a time but another is running")
+        raise InstallationError(f"expected one restore of {layout.root} at a time but another is running")
     try:
         _require_empty(layout, settings, records_only=records_only)
         _remove_interrupted(layout, records_only=records_only)
@@ -229,7 +229,7 @@ def _require_empty(layout: DataLayout, settings: Settings, *, records_only: bool
     elif layout.restoring.is_dir() and not layout.database.exists() and not _has_images_of_host(layout):
         found -= {layout.restoring.name, layout.images.name, layout.secret.name, layout.record.name}
     if found:
-        raise ConflictError(f"expected a new or empty directory but {layout.root} contains {min(found)}")
+        raise InstallationError(f"expected a new or empty directory but {layout.root} contains {min(found)}")
 
 
 def _has_images_of_host(layout: DataLayout) -> bool:
@@ -256,7 +256,7 @@ def _require_unused(database: Database, url: str) -> None:
     """Raise ConflictError if a database has a host."""
     if (record := read_record(database)) is not None or is_used(database):
         received = "accounts" if record is None else f"those of {record}"
-        raise ConflictError(f"expected no records in {redact_password(url)} but found {received}")
+        raise InstallationError(f"expected no records in {redact_password(url)} but found {received}")
 
 
 def _copy_records(staged: DataLayout, secret: bytes, database: Database, url: str) -> None:
@@ -267,7 +267,7 @@ def _copy_records(staged: DataLayout, secret: bytes, database: Database, url: st
         database.transaction() as transaction,
     ):
         if read_record(transaction) is not None or is_used(transaction):
-            raise ConflictError(
+            raise InstallationError(
                 f"expected no records in {redact_password(url)} but another process wrote some"
             )
         copy_tables(source, transaction)

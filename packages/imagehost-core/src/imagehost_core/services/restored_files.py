@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from imagehost_core.errors import ConflictError
+from imagehost_core.errors import InstallationError
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import RECORD_NAME, InstallationRecord, RecordState, parse_record
 from imagehost_core.settings import StorageSettings, parse_storage_url
@@ -91,7 +91,9 @@ def open_restored_files(
         yield DirectoryFiles(staged.images, layout.images)
         return
     if is_folder and not layout.images.is_dir():
-        raise ConflictError(f"expected images that stay in {layout.images} but there is no such directory")
+        raise InstallationError(
+            f"expected images that stay in {layout.images} but there is no such directory"
+        )
     scratch = DataLayout(staged.root / "upload")
     staging = StagingArea(scratch.staging, 0)
     try:
@@ -119,9 +121,9 @@ def _require_restorable(blobs: BlobStore, url: str) -> None:
     data = blobs.read_record()
     if data is None:
         if next(blobs.ids(), None) is not None:
-            raise ConflictError(f"expected no images in {url} but there are some")
+            raise InstallationError(f"expected no images in {url} but there are some")
     elif (record := parse_record(data, url)).state is not RecordState.RESTORING:
-        raise ConflictError(f"expected no host in {url} but it is that of {record}")
+        raise InstallationError(f"expected no host in {url} but it is that of {record}")
 
 
 class DirectoryFiles:
@@ -186,7 +188,7 @@ class KeptFiles:
         found = None if data is None else parse_record(data, "the image store")
         if found is None or found.id != record.id or found.state is not RecordState.COMPLETE:
             received = "none" if found is None else str(found)
-            raise ConflictError(
+            raise InstallationError(
                 f"expected the images of installation {record.id} in the image store but received {received}"
             )
 
