@@ -230,7 +230,9 @@ def light_beside_photographs(server: RunningServer, connections: int) -> None:
         print(f"  uploads {quantiles([seconds for _, _, seconds in uploads])}", end="  ")
         print(dict(Counter(status for status, _, _ in uploads)), flush=True)
         widths = [next(WIDTHS) % 1_000 for _ in range(LIGHT_REQUESTS)]
-        urls = [f"{server.origin}/img/{image}.webp?w={width % 300 + 60}&h={width % 311}" for width in widths]
+        urls = [
+            f"{server.origin}/img/{image}.webp?w={width % 300 + 60}&h={width % 311 + 1}" for width in widths
+        ]
         variants = [Response.of(url) for url in urls]
         print(f"  variants {quantiles([response.seconds for response in variants])}", end="  ")
         print(dict(Counter(response.status for response in variants)), flush=True)
