@@ -329,9 +329,9 @@ def changed_database(entries: list[Entry], tmp_path: Path) -> Callable[[str], li
         "DROP TABLE sessions",
         "DROP TABLE _sqlite_migrations",
         "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('imagehost', 'newer', '')",
-        "UPDATE images SET id = '../../../../../evil' WHERE number = 1",
-        "UPDATE images SET id = x'00' WHERE number = 1",
-        "UPDATE images SET id = 'abcdefghijklmnop' WHERE number = 1",
+        "UPDATE images SET id = '../../../../../evil' WHERE number = (SELECT min(number) FROM images)",
+        "UPDATE images SET id = x'00' WHERE number = (SELECT min(number) FROM images)",
+        "UPDATE images SET id = 'abcdefghijklmnop' WHERE number = (SELECT min(number) FROM images)",
     ],
 )
 def test_a_database_that_no_host_has_is_refused(
