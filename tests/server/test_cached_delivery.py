@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from io import BytesIO
 from typing import Any
 
 import pytest
+from PIL import Image as PILImage
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
+from imagehost_core.storage.variant_cache import LARGE_VARIANT_BYTES
 from imagehost_core.testing import make_image
 from imagehost_server._executors import Executors
 from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher
@@ -38,7 +41,11 @@ def app(host: ImageHost) -> SecurityMiddleware:
 
 
 async def request(
-    app: SecurityMiddleware, image: Image, *headers: tuple[bytes, bytes]
+    app: SecurityMiddleware,
+    image: Image,
+    *headers: tuple[bytes, bytes],
+    method: str = "GET",
+    query: bytes = b"w=20",
 ) -> tuple[int, Any, bytes]:
     """Return the status, the headers and the body of the response."""
     sent: list[Any] = []
@@ -52,11 +59,11 @@ async def request(
     scope: Any = {
         "type": "http",
         "http_version": "1.1",
-        "method": "GET",
+        "method": method,
         "scheme": "http",
         "path": f"/img/{image.id}.webp",
         "raw_path": b"",
-        "query_string": b"w=20",
+        "query_string": query,
         "headers": [(b"host", b"127.0.0.1"), *headers],
         "client": ("127.0.0.1", 9),
         "state": {},
@@ -123,3 +130,48 @@ def test_a_url_resolves_to_the_same_object_until_the_image_changes(host: ImageHo
     host.images.update(image.id, description="new")
     host.delivery.resolve(f"{image.id}.webp", "w=20")
     assert resolved() not in (None, first)
+
+
+@pytest.mark.anyio
+async def test_a_large_variant_is_sent_from_its_file_with_all_its_headers(
+    app: SecurityMiddleware, host: ImageHost
+) -> None:
+    file = BytesIO()
+    PILImage.effect_noise((800, 600), 90).save(file, "PNG")
+    image = host.upload(file.getvalue(), owner="admin")
+    query = "fm=png&w=799"
+    resolved = host.delivery.resolve(image.id, query)
+    with host.delivery.open(resolved) as rendered, host.delivery.open(resolved) as cached:
+        assert rendered.data is None
+        assert cached.data is None
+        data = cached.read()
+        assert rendered.read() == data
+        assert len(data) == cached.size > LARGE_VARIANT_BYTES
+        assert data.startswith(b"\x89PNG")
+    found = host.delivery.resolve_cached(image.id, query)
+    assert found is not None
+    assert found[1] is None, "it is not in memory"
+
+    async def get(
+        *headers: tuple[bytes, bytes], method: str = "GET"
+    ) -> tuple[int, dict[bytes, bytes], bytes]:
+        status, sent, body = await request(app, image, *headers, method=method, query=query.encode())
+        return status, dict(sent), body
+
+    status, sent, body = await get()
+    assert (status, body) == (200, data)
+    etag, length = sent[b"etag"], b"%d" % len(data)
+    assert sent[b"content-length"] == length
+    status, sent, body = await get(method="HEAD")
+    assert (status, sent[b"content-length"], body) == (200, length, b"")
+    assert (await get((b"if-none-match", etag)))[0] == 304
+    part = (b"range", b"bytes=9-100000")
+    for headers in ((part,), (part, (b"if-range", etag))):
+        status, sent, body = await get(*headers)
+        assert (status, sent[b"content-range"], body) == (206, b"bytes 9-100000/" + length, data[9:100_001])
+    assert (await get((b"range", b"bytes=-7")))[2] == data[-7:]
+    assert (await get(part, (b"if-range", b'"other"')))[::2] == (200, data)
+    status, sent, _ = await get((b"range", b"bytes=%b-" % length))
+    assert (status, sent[b"content-range"]) == (416, b"bytes */" + length)
+    host.images.delete(image.id)
+    assert (await get())[0] == 404

@@ -22,7 +22,7 @@ from imagehost_core.observer import Measurement, Observer, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.eviction import EvictionStopped
-from imagehost_core.storage.variant_cache import MEMORY_ENTRY_BYTES, VariantCache
+from imagehost_core.storage.variant_cache import LARGE_VARIANT_BYTES, MEMORY_ENTRY_BYTES, VariantCache
 
 ID = ImageId("abCD0123456789xy")
 
@@ -392,4 +392,52 @@ def test_rendering_goes_on_when_the_disk_is_really_full(small_disk: Callable[...
     assert cache_dir.on_disk() == []
     cache.put(ID, "small", b"data")
     assert cache_dir.on_disk() == ["small"]
+    cache_dir.close()
+
+
+@pytest.mark.parametrize("is_rendered_now", [True, False])
+def test_a_large_variant_is_a_file_at_its_data_and_never_in_memory(
+    cache_dir: CacheDir, is_rendered_now: bool
+) -> None:
+    data = os.urandom(LARGE_VARIANT_BYTES + 1)
+    cache = cache_dir.cache()
+    cache.put(ID, "key", data)
+    content = cache.open_stored(ID, "key", data) if is_rendered_now else cache_dir.cache().open(ID, "key")
+    assert content is not None
+    assert not isinstance(content, bytes)
+    with content:
+        assert in_memory(cache, "key") is None
+        with cache_dir.generations.bump(ID):
+            cache_dir.deleted.add(ID)
+            cache.purge(ID)
+        assert cache.open(ID, "key") is None, "nothing is opened after a deletion"
+        assert content.read() == data, "a response that has begun is complete"
+
+
+@pytest.mark.parametrize("size", [0, 1, LARGE_VARIANT_BYTES])
+def test_a_variant_up_to_the_limit_is_in_memory(cache_dir: CacheDir, size: int) -> None:
+    cache, data = cache_dir.cache(), bytes(size)
+    cache.put(ID, "key", data)
+    assert in_memory(cache, "key") == cache.open(ID, "key") == cache.open_stored(ID, "key", data) == data
+
+
+@pytest.mark.parametrize("position", [0, 5, 9, 16, LARGE_VARIANT_BYTES, -1])
+def test_a_large_variant_whose_file_is_corrupt_is_discarded(cache_dir: CacheDir, position: int) -> None:
+    cache = cache_dir.cache()
+    cache.put(ID, "key", bytes(2 * LARGE_VARIANT_BYTES))
+    path = cache_dir.layout.variants_of(ID) / "key"
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+    assert cache.open(ID, "key") is None
+    assert not path.exists()
+
+
+def test_a_large_variant_that_cannot_be_written_is_in_memory_for_the_next_requests(tmp_path: Path) -> None:
+    """Otherwise each request that waited for its rendering would render it again."""
+    cache_dir = CacheDir(tmp_path, min_free_bytes=2**62)
+    cache, data = cache_dir.cache(), bytes(LARGE_VARIANT_BYTES + 1)
+    cache.put(ID, "key", data)
+    assert cache.open_stored(ID, "key", data) is data
+    assert cache.get(ID, "key") is data
     cache_dir.close()

@@ -104,18 +104,20 @@ class Blob:
     """Bytes to be delivered: in memory, or in an open file, which a deletion cannot truncate.
 
     Args:
-        content: The bytes, or the file.
+        content: The bytes, or the file at their beginning.
     """
 
-    __slots__ = ("_file", "data", "size")
+    __slots__ = ("_file", "_offset", "data", "size")
 
     def __init__(self, content: bytes | BinaryIO) -> None:
         self.data: bytes | None = None
         self._file: BinaryIO | None = None
+        self._offset = 0
         if isinstance(content, bytes):
             self.data, self.size = content, len(content)
         else:
-            self._file, self.size = content, content.seek(0, os.SEEK_END)
+            self._file, self._offset = content, content.tell()
+            self.size = content.seek(0, os.SEEK_END) - self._offset
 
     def read(self, start: int = 0, stop: int | None = None) -> bytes:
         """Return the bytes from `start` up to, not including, `stop`."""
@@ -125,7 +127,7 @@ class Blob:
         """Yield the bytes from `start` up to, not including, `stop`, at most 1 MiB at a time."""
         end = self.size if stop is None else min(stop, self.size)
         if self._file is not None:
-            self._file.seek(start)
+            self._file.seek(self._offset + start)
         while start < end and (chunk := self._read_chunk(start, min(start + CHUNK_BYTES, end))):
             start += len(chunk)
             yield chunk
@@ -136,7 +138,7 @@ class Blob:
             piece = bytearray(min(stop, self.size) - start)
             # An error: they are not in the page cache, or the file system cannot tell.
             with suppress(OSError):
-                size = os.preadv(self._file.fileno(), [piece], start, os.RWF_NOWAIT)
+                size = os.preadv(self._file.fileno(), [piece], self._offset + start, os.RWF_NOWAIT)
                 return bytes(memoryview(piece)[:size])
         return None
 

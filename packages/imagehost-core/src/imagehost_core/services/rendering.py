@@ -80,8 +80,12 @@ class RenderingService:
     _executor: ImageExecutor = field(repr=False)
     _timeout_seconds: float = field(repr=False)
 
-    def get_or_render(self, image: Image, key: str, job: RenderJob, client: str = "") -> QueueSteps[bytes]:
-        """Return the bytes of a variant, from the cache or rendered now, in steps between waits.
+    def get_or_render(
+        self, image: Image, key: str, job: RenderJob, client: str = ""
+    ) -> QueueSteps[bytes | BinaryIO]:
+        """Return a variant, from the cache or rendered now, in steps between waits.
+
+        It is returned as by `VariantCache.open`.
 
         Args:
             image: The image.
@@ -95,11 +99,15 @@ class RenderingService:
             UnavailableError: The render queue is full, or the render timed out.
             InternalError: The master is damaged.
         """
-        cached = self._variants.get(image.id, key)
-        if cached is None:
-            cached = self._variants.fetch(image.id, key)
+        cached = self._variants.open(image.id, key)
         if cached is not None:
             return cached
+        data = self._variants.fetch(image.id, key)
+        if data is None:
+            data = yield from self._render_from_source(image, key, job, client)
+        return self._variants.open_stored(image.id, key, data)
+
+    def _render_from_source(self, image: Image, key: str, job: RenderJob, client: str) -> QueueSteps[bytes]:
         until = time.monotonic() + self._timeout_seconds
         source = choose_source(image, job)
         files = [

@@ -12,8 +12,9 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from attrs import frozen
 
@@ -28,11 +29,14 @@ from imagehost_core.storage.blob_store import VariantStore
 from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
 from imagehost_core.storage.eviction import evict_least_recently_used, never
 from imagehost_core.storage.layout import file_sizes, misplaced_paths
-from imagehost_core.storage.variant_files import decode_variant, encode_variant
+from imagehost_core.storage.variant_files import decode_variant, encode_variant, verify_variant
 
 MEMORY_ENTRY_BYTES = 512
 """What a variant in memory takes beside its data, for its id, its key and the objects around them: 460 bytes
 were measured with data of 100 bytes. Otherwise a limit of 64 MiB admits 360 MiB of such variants."""
+LARGE_VARIANT_BYTES = 256 * 1024
+"""A larger variant is delivered from its file: in memory, clients that read slowly would hold it there beyond
+the limit of the cache. Only if it cannot be written to the disk, memory keeps it for the next requests."""
 _EVICT_SHARE = 8
 """When an image has too many variants, an eighth of the limit is evicted below it."""
 
@@ -103,15 +107,30 @@ class VariantCache:
         return entry.data
 
     def get(self, image_id: ImageId, key: str) -> bytes | None:
-        """Return a variant if it is in memory or on disk."""
+        """Return the bytes of a variant if it is in memory or on disk."""
+        content = self.open(image_id, key)
+        if content is None or isinstance(content, bytes):
+            return content
+        with content:
+            return content.read()
+
+    def open(self, image_id: ImageId, key: str) -> bytes | BinaryIO | None:
+        """Return a variant if it is in memory or on disk; a large one as a file at the start of its data."""
         data = self.get_memory(image_id, key, self._generations.read(image_id))
         if data is not None:
             self._observe(VariantFound("memory"))
             return data
-        data = self._read(image_id, key)
-        if data is not None:
+        content = self._open_file(image_id, key)
+        if content is not None:
             self._observe(VariantFound("disk"))
-        return data
+        return content
+
+    def open_stored(self, image_id: ImageId, key: str, data: bytes) -> bytes | BinaryIO:
+        """Return a variant that was just stored as `open` does; its bytes if it is not on disk."""
+        if len(data) <= LARGE_VARIANT_BYTES:
+            return data
+        content = self._open_file(image_id, key)
+        return data if content is None else content
 
     def fetch(self, image_id: ImageId, key: str) -> bytes | None:
         """Return a variant that another host has shared, and cache it on this host.
@@ -148,7 +167,8 @@ class VariantCache:
             if not self._exists(image_id):
                 raise NotFoundError(delivery_not_found_text(image_id))
             is_written = self._background_sweep.may_write() and self._write(image_id, key, data)
-        self._put_memory(image_id, key, generation, data)
+        if not is_written or len(data) <= LARGE_VARIANT_BYTES:
+            self._put_memory(image_id, key, generation, data)
         if is_written:
             self._background_sweep.add(len(data))
 
@@ -257,26 +277,26 @@ class VariantCache:
         """Stop the sweep that is in progress in the background."""
         self._background_sweep.close()
 
-    def _read(self, image_id: ImageId, key: str) -> bytes | None:
+    def _open_file(self, image_id: ImageId, key: str) -> bytes | BinaryIO | None:
         generation = self._generations.read(image_id)
         path = self._layout.variants_of(image_id) / key
         try:
-            content = path.read_bytes()
+            content = _read_or_open(path)
         except FileNotFoundError:
             return None
         except OSError:
             log.warning("cannot read cached variant: image=%s key=%s", image_id, key, exc_info=True)
             return None
-        data = decode_variant(content)
-        if data is None:
+        if content is None:
             log.warning("discarding corrupt cached variant: image=%s key=%s", image_id, key)
             with suppress(OSError):
                 path.unlink(missing_ok=True)
             return None
         with suppress(OSError):
             os.utime(path)
-        self._put_memory(image_id, key, generation, data)
-        return data
+        if isinstance(content, bytes):
+            self._put_memory(image_id, key, generation, content)
+        return content
 
     def _write(self, image_id: ImageId, key: str, data: bytes) -> bool:
         """Write a variant to the disk; return whether it was written, as it can be rendered again."""
@@ -325,6 +345,18 @@ def _last_used(path: Path) -> int:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
         return 0
+
+
+def _read_or_open(path: Path) -> bytes | BinaryIO | None:
+    """Return the data of a variant file, a large file open at its data, or `None` if it is corrupt."""
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        if os.fstat(file.fileno()).st_size <= LARGE_VARIANT_BYTES:
+            return decode_variant(file.read())
+        if not verify_variant(file):
+            return None
+        stack.pop_all()
+        return file
 
 
 def _is_intact(path: Path) -> bool:
