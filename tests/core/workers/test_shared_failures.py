@@ -101,7 +101,9 @@ def render_together(
 
     def request(timeout: float) -> bytes:
         service = RenderingService(blobs, context.variants, executor, timeout)
-        return run_steps(service.get_or_render(image, cache_key(JOB), JOB))
+        variant = run_steps(service.get_or_render(image, cache_key(JOB), JOB))
+        assert isinstance(variant, bytes)
+        return variant
 
     with ThreadPoolExecutor(1 + FOLLOWERS) as threads:
         first = threads.submit(request, first_timeout)

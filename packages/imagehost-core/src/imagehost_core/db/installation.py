@@ -12,7 +12,11 @@ from imagehost_core.installation import InstallationRecord, parse_record
 
 TABLE = "installation"
 EXISTS_IN_SQLITE = "SELECT 1 AS found FROM sqlite_master WHERE type = 'table' AND name = 'installation'"
-EXISTS_IN_POSTGRES = "SELECT 1 AS found WHERE to_regclass('installation') IS NOT NULL"
+EXISTS_IN_POSTGRES = (
+    "SELECT 1 AS found FROM pg_tables "
+    "WHERE tablename = 'installation' AND schemaname = ANY (current_schemas(false))"
+)
+"""Not `to_regclass`: it reads a cache of the session, which a lock that was waited for does not refresh."""
 SELECT = "SELECT record FROM installation"
 _NAME = "the database"
 _CREATE = "CREATE TABLE installation (number INTEGER PRIMARY KEY, record TEXT NOT NULL)"
