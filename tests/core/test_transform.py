@@ -295,7 +295,12 @@ SAFARI_13 = "image/png,image/svg+xml,image/*;q=0.8,video/*;q=0.8,*/*;q=0.5"
         ("*/*", Format.JPEG),
         ("image/*", Format.JPEG),
         ("IMAGE/AVIF", Format.AVIF),
-        ("image/webp;q=0.1, image/avif;q=0.001", Format.AVIF),
+        ("image/webp;q=0.1, image/avif;q=0.001", Format.WEBP),
+        ("image/avif;q=0.5,image/webp;q=0.9", Format.WEBP),
+        ("image/webp;q=0.5, image/avif;q=0.5", Format.AVIF),
+        ("image/jpeg, image/avif;q=0.9, image/webp;q=0.9", Format.JPEG),
+        ("image/jpeg;q=0.9, image/avif;q=0.9", Format.AVIF),
+        ("image/avif;q=0.5, */*", Format.AVIF),
         ("image/avif;q=0, image/webp", Format.WEBP),
         ("image/avif;q=0.000,image/webp;Q=0.", Format.JPEG),
         ("image/avif ; q=0 , image/webp ; q=1", Format.WEBP),
@@ -322,6 +327,12 @@ def test_auto_selects_an_animated_format_for_animations(stored: Format) -> None:
 @given(st.text(), st.sampled_from(Format), st.booleans())
 def test_any_accept_header_selects_a_format(accept: str, stored: Format, animated: bool) -> None:
     assert negotiate(accept, stored, animated=animated) in {Format.AVIF, Format.WEBP, stored}
+
+
+@given(st.fixed_dictionaries({fmt: st.integers(0, 1_000) for fmt in (Format.AVIF, Format.WEBP, Format.JPEG)}))
+def test_auto_selects_the_format_of_the_highest_weight(weights: dict[Format, int]) -> None:
+    accept = ", ".join(f"{FORMATS[fmt].media_type};q={weight / 1_000:.3f}" for fmt, weight in weights.items())
+    assert weights[negotiate(accept, Format.JPEG)] == max(weights.values())
 
 
 @given(st.permutations(CHROME.split(",")))

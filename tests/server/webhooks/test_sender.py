@@ -103,7 +103,6 @@ async def test_a_410_response_disables_the_webhook(host: ImageHost) -> None:
     [
         (b"rubbish\r\n\r\n", "not HTTP"),
         (b"", "not HTTP"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", "not HTTP"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", "not HTTP"),
     ],
 )

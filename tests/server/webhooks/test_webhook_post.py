@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from tests.server.webhooks.async_receiver import receiving
 
 from imagehost_core.webhooks import parse_endpoint_url
-from imagehost_server.background import post
+from imagehost_server.background import post, webhook_http
 from imagehost_server.background.webhook_http import UnreachableError
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +27,39 @@ async def test_dns_rebinding_to_loopback_connects_to_nothing() -> None:
         with pytest.raises(UnreachableError, match="public IP address"):
             await post(endpoint, {}, b"{}", timeout=5, resolve=resolve)
     assert internal.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("rest", "ends"),
+    [
+        (b"Content-Length: 10\r\n\r\nhalf", True),
+        (b"Content-Length: 10\r\n\r\nhalf", False),
+        (b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", False),
+        (b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nrubbish\r\n", True),
+    ],
+)
+async def test_the_status_line_decides_whatever_becomes_of_the_body(
+    rest: bytes, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_http, "EXCERPT_SECONDS", 0.2)
+    closed = asyncio.Event()
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(b"HTTP/1.1 202 Accepted\r\n" + rest)
+        await writer.drain()
+        if not ends:
+            await closed.wait()
+        writer.close()
+
+    server = await asyncio.start_server(respond, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        response = await post(
+            parse_endpoint_url(url, allow_loopback=True), {}, b"{}", timeout=5, allow_loopback=True
+        )
+        closed.set()
+    assert (response.status, response.excerpt) == (202, "half")
 
 
 async def test_one_private_address_among_public_ones_is_refused() -> None:

@@ -268,7 +268,7 @@ class WebhookSettings:
     Attributes:
         send_in_server: Whether the server sends webhooks; false if `imagehost webhook-sender` runs.
         allow_loopback: Whether endpoints may be on loopback, and use http there.
-        timeout_seconds: The longest duration of an attempt.
+        timeout_seconds: The longest time from the start of an attempt to the response's status.
         concurrency: The number of concurrent attempts of each sender.
         retention_seconds: The time for which events and their deliveries are stored.
     """

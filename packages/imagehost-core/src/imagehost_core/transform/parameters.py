@@ -190,24 +190,25 @@ def parse_extension(extension: str | None) -> Format | Auto | None:
 
 
 def negotiate(accept: str, stored: Format, *, animated: bool = False) -> Format:
-    """Return the format that `AUTO` selects: AVIF, else WebP, else the stored format.
+    """Return the format that `AUTO` selects: AVIF, WebP or the stored format, by the weights of a header.
 
-    AVIF is not selected for animations, because only the first frame is encoded in it.
-
-    A format is acceptable if the header names its media type with a weight above zero (RFC 9110,
-    section 12.5.1). Wildcards do not count: every browser sends `*/*`, also those without AVIF support.
+    Of equal weights the first counts. AVIF is not selected for animations, because only the first frame is
+    encoded in it. The weight of a format is that of its media type (RFC 9110, section 12.5.1), or 0 if it is
+    not named. Wildcards do not count: every browser sends `*/*`, also those without AVIF support. If all
+    weights are 0, the stored format is selected.
 
     Args:
         accept: The request's `Accept` header, or "".
         stored: The master's format.
         animated: Whether the master has more than one frame.
     """
-    accepted = set(_accepted_media_types(accept))
-    candidates = (fmt for fmt in (Format.AVIF, Format.WEBP) if FORMATS[fmt].animated or not animated)
-    return next((fmt for fmt in candidates if FORMATS[fmt].media_type in accepted), stored)
+    weights = _parse_accept(accept)
+    candidates = [fmt for fmt in (Format.AVIF, Format.WEBP) if FORMATS[fmt].animated or not animated]
+    best = max((*candidates, stored), key=lambda fmt: weights.get(FORMATS[fmt].media_type, 0.0))
+    return best if FORMATS[best].media_type in weights else stored
 
 
-_ZERO_WEIGHT = re.compile(r"q=0(\.0*)?", re.ASCII)
+_WEIGHT = re.compile(r"q=(0(?:\.\d*)?|1(?:\.0*)?)", re.ASCII)
 
 
 def _parse_query(query: str | Mapping[str, object]) -> Iterable[tuple[str, object]]:
@@ -220,8 +221,13 @@ def _parse_query(query: str | Mapping[str, object]) -> Iterable[tuple[str, objec
         raise BadRequestError(errors=[error]) from None
 
 
-def _accepted_media_types(accept: str) -> Iterator[str]:
+def _parse_accept(accept: str) -> dict[str, float]:
+    """Return the media types that an `Accept` header names with a weight above 0."""
+    weights = dict[str, float]()
     for entry in accept.lower().split(","):
         media_type, *parameters = (part.strip() for part in entry.split(";"))
-        if not any(_ZERO_WEIGHT.fullmatch(parameter) for parameter in parameters):
-            yield media_type
+        found = next(filter(None, map(_WEIGHT.fullmatch, parameters)), None)
+        weight = float(found[1]) if found else 1.0
+        if weight > 0:
+            weights[media_type] = weight
+    return weights

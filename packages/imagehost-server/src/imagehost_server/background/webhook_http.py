@@ -23,6 +23,8 @@ from imagehost_core.webhooks import RESPONSE_EXCERPT_BYTES, Endpoint, is_ip_addr
 
 READ_BYTES = 4_096
 """Bytes per read. h11 limits the response's headers to 16 KiB."""
+EXCERPT_SECONDS = 1.0
+"""Seconds to wait for the excerpt: the status alone says whether the endpoint has accepted the request."""
 
 Resolve = Callable[[str, int], Awaitable[Iterable[str]]]
 """A coroutine function that returns the IP addresses of a host name and port."""
@@ -86,7 +88,7 @@ async def post(
     headers: dict[str, str],
     body: bytes,
     *,
-    timeout: float,  # noqa: ASYNC109 - covers the whole request, of which the caller sees no part
+    timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
     allow_loopback: bool = False,
     tls: ssl.SSLContext | None = None,
     resolve: Resolve = resolve,
@@ -97,7 +99,7 @@ async def post(
         endpoint: The parsed URL of the endpoint.
         headers: Headers in addition to Host, Content-Length and Connection.
         body: The request body.
-        timeout: Seconds for the whole request: resolve, connect, send, and read the response.
+        timeout: Seconds to resolve, connect, send, and read the response's headers.
         allow_loopback: Whether loopback addresses are allowed.
         tls: The TLS context; by default one with the system's certificate authorities.
         resolve: Resolves the host name.
@@ -124,7 +126,7 @@ async def request(
     headers: dict[str, str],
     body: bytes,
     *,
-    timeout: float,  # noqa: ASYNC109 - covers the whole request, of which the caller sees no part
+    timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
     require_address: Callable[[str], object] = is_ip_address,
     tls: ssl.SSLContext | None = None,
     resolve: Resolve = resolve,
@@ -136,7 +138,7 @@ async def request(
         endpoint: The parsed URL of the endpoint.
         headers: Headers in addition to Host, Content-Length and Connection.
         body: The request body.
-        timeout: Seconds for the whole request.
+        timeout: Seconds until the response's headers are read.
         require_address: Raises ValidationError for an IP address that is not allowed; by default all are.
         tls: The TLS context; by default one with the system's certificate authorities.
         resolve: Resolves the host name.
@@ -145,10 +147,14 @@ async def request(
         UnreachableError: There was no response, or the endpoint's address is not allowed.
     """
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(timeout) as limit:
             addresses = await _resolve_allowed(endpoint, require_address, resolve)
             async with _connect(endpoint, addresses, tls) as (reader, writer):
-                return await _exchange(method, endpoint, headers, body, reader, writer)
+                connection = h11.Connection(our_role=h11.CLIENT)
+                await _send(connection, method, endpoint, headers, body, writer)
+                status = await _read_status(connection, reader)
+                limit.reschedule(None)
+                return WebhookResponse(status, await _read_excerpt(connection, reader))
     except TimeoutError:
         raise UnreachableError(f"no response within {timeout:g} seconds") from None
     except ValidationError as error:
@@ -205,15 +211,14 @@ async def _connect(
             await writer.wait_closed()
 
 
-async def _exchange(
+async def _send(
+    connection: h11.Connection,
     method: str,
     endpoint: Endpoint,
     headers: dict[str, str],
     body: bytes,
-    reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-) -> WebhookResponse:
-    connection = h11.Connection(our_role=h11.CLIENT)
+) -> None:
     request = h11.Request(
         method=method,
         target=endpoint.target,
@@ -227,17 +232,29 @@ async def _exchange(
     for event in (request, h11.Data(data=body), h11.EndOfMessage()):
         writer.write(connection.send(event) or b"")
     await writer.drain()
-    status, excerpt = 0, b""
-    while len(excerpt) < RESPONSE_EXCERPT_BYTES:
-        received = connection.next_event()
-        if received is h11.NEED_DATA:
-            connection.receive_data(await reader.read(READ_BYTES))
-        elif isinstance(received, h11.Response):
-            status = received.status_code
-        elif isinstance(received, h11.Data):
-            excerpt += bytes(received.data)
-        elif not isinstance(received, h11.InformationalResponse):
-            break
-    return WebhookResponse(
-        status, excerpt[:RESPONSE_EXCERPT_BYTES].decode("utf-8", "replace").replace("\0", "")
-    )
+
+
+async def _read_status(connection: h11.Connection, reader: asyncio.StreamReader) -> int:
+    while True:
+        event = await _next_event(connection, reader)
+        if isinstance(event, h11.Response):
+            return event.status_code
+
+
+async def _read_excerpt(connection: h11.Connection, reader: asyncio.StreamReader) -> str:
+    """Return what arrives of the body within `EXCERPT_SECONDS`; a failure ends it."""
+    excerpt = b""
+    with suppress(TimeoutError, OSError, h11.RemoteProtocolError):
+        async with asyncio.timeout(EXCERPT_SECONDS):
+            while len(excerpt) < RESPONSE_EXCERPT_BYTES:
+                event = await _next_event(connection, reader)
+                if not isinstance(event, h11.Data):
+                    break
+                excerpt += bytes(event.data)
+    return excerpt[:RESPONSE_EXCERPT_BYTES].decode("utf-8", "replace").replace("\0", "")
+
+
+async def _next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> object:
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await reader.read(READ_BYTES))
+    return event
