@@ -23,7 +23,14 @@ largest output, 40 million pixels. A longer one is reduced to its first frame.""
 
 @frozen(kw_only=True)
 class Links:
-    """Snippets that embed an image in a page or post."""
+    """Snippets that embed an image in a page or post.
+
+    Attributes:
+        url: The URL of the stored image.
+        html: A snippet for web pages.
+        markdown: A snippet for Markdown.
+        bbcode: A snippet for forums.
+    """
 
     url: str
     html: str
@@ -33,7 +40,31 @@ class Links:
 
 @frozen(kw_only=True)
 class ImageRecord:
-    """An image record, as its owner sees it."""
+    """An image record, as its owner sees it.
+
+    Attributes:
+        id: Identifier.
+        album_id: The album that contains the image, if any.
+        filename: The name that is offered to browsers, with the extension of the stored format.
+        original_filename: The name of the uploaded file, without path components and control characters.
+        description: Up to 2,000 characters.
+        is_public: Whether galleries show it.
+        format: The stored format.
+        mime_type: The media type of the stored format.
+        size: Bytes of the stored image.
+        width: Pixels of the upright image.
+        height: Pixels of the upright image.
+        is_animated: Whether it has more than one frame.
+        frames: The number of frames.
+        has_alpha: Whether it has transparent pixels.
+        sha256: SHA-256 of the stored bytes, in hexadecimal.
+        placeholder: A ThumbHash in base64: a blurred preview in about 25 bytes.
+        url: The URL of the stored image.
+        thumb_url: The URL of a thumbnail within 320×320 pixels.
+        links: Snippets that embed the image.
+        created_at: When it was created.
+        updated_at: When it was last changed.
+    """
 
     id: ImageId
     album_id: AlbumId | None
@@ -60,7 +91,19 @@ class ImageRecord:
 
 @frozen(kw_only=True)
 class PublicImageRecord:
-    """An image record of the public gallery."""
+    """An image record of the public gallery.
+
+    Attributes:
+        id: Identifier.
+        description: Up to 2,000 characters.
+        width: Pixels of the upright image.
+        height: Pixels of the upright image.
+        is_animated: Whether it has more than one frame.
+        placeholder: A ThumbHash in base64: a blurred preview in about 25 bytes.
+        url: The URL of the stored image.
+        thumb_url: The URL of a thumbnail within 320×320 pixels.
+        created_at: When it was created.
+    """
 
     id: ImageId
     description: str
@@ -75,7 +118,19 @@ class PublicImageRecord:
 
 @frozen(kw_only=True)
 class AlbumRecord:
-    """An album record, as its owner sees it."""
+    """An album record, as its owner sees it.
+
+    Attributes:
+        id: Identifier.
+        name: Up to 100 characters.
+        description: Up to 2,000 characters.
+        is_public: Whether galleries show it.
+        image_count: The number of images in the album.
+        cover_image_id: The newest image of the album.
+        cover_url: The `thumb_url` of the cover.
+        created_at: When it was created.
+        updated_at: When it was last changed.
+    """
 
     id: AlbumId
     name: str
@@ -90,7 +145,16 @@ class AlbumRecord:
 
 @frozen(kw_only=True)
 class PublicAlbumRecord:
-    """An album record of the public gallery."""
+    """An album record of the public gallery.
+
+    Attributes:
+        id: Identifier.
+        name: Up to 100 characters.
+        description: Up to 2,000 characters.
+        image_count: The number of public images in the album.
+        cover_image_id: The newest public image of the album.
+        cover_url: The `thumb_url` of the cover.
+    """
 
     id: AlbumId
     name: str

@@ -37,8 +37,7 @@ from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.cors import CorsHeaders, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import PROBE_PATHS, SecurityMiddleware
-from imagehost_server.openapi.description import ApiDescription
-from imagehost_server.openapi.docs_page import docs_asset
+from imagehost_server.openapi.docs_page import ApiDescription, docs_asset
 from imagehost_server.routes import ROUTES
 from imagehost_server.settings import HttpSettings, ServerSettings
 from imagehost_server.tracing import instrument

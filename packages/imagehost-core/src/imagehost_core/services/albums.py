@@ -40,7 +40,12 @@ class MemberStatus(StrEnum):
 
 @frozen
 class MembershipResult:
-    """The outcome of a membership request for one image, with its id."""
+    """The outcome of a membership request for one image, with its id.
+
+    Attributes:
+        image_id: The id of the image, as in the request.
+        status: The result.
+    """
 
     image_id: str
     status: MemberStatus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from attrs import evolve
 from litestar import Response
@@ -18,9 +18,13 @@ T = TypeVar("T")
 
 
 class Success(Struct, Generic[T]):
-    """The body of a successful response: `{"success": true, "data": …}`."""
+    """The body of a successful response: `{"success": true, "data": …}`.
 
-    success: Literal[True]
+    Attributes:
+        success: Always true.
+    """
+
+    success: bool
     data: T
 
 

@@ -7,18 +7,18 @@ document from them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import cache, wraps
 from inspect import signature
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-from attrs import frozen
+from attrs import field, frozen, make_class
 from litestar import Litestar, Request, Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, ExceptionHandlersMap
 
 from imagehost_core.authorization import Requirement
 from imagehost_server.api.body import BodyDTO, InvalidBody
-from imagehost_server.api.envelope import EncodedResponse
+from imagehost_server.api.envelope import EncodedResponse, Success
 from imagehost_server.api.lookups import look_up
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.auth.identity import is_counted
@@ -96,6 +96,9 @@ def operation(
 
     def decorate(function: Handler) -> HTTPRouteHandler:
         name = function.__name__
+        if media_type is None:
+            ((data,),) = map(get_args, get_args(get_type_hints(function)["return"]))
+            function.__annotations__["return"] = Response[_envelope(data)]  # type: ignore[misc]
         has_body = "data" in signature(function).parameters
         details = Operation(
             route=route, errors=errors, idempotent=idempotent, has_envelope=media_type is None
@@ -114,6 +117,15 @@ def operation(
         )(_report_all_errors(function))
 
     return decorate
+
+
+@cache
+def _envelope(data: Any) -> type:
+    """Return the class of the success envelope of `data`; clients that are generated have its name."""
+    name = (get_args(data) or (data,))[-1].__name__
+    envelope = make_class(f"{name}Response", {"success": field(type=bool), "data": field(type=data)})
+    envelope.__doc__ = Success.__doc__
+    return envelope
 
 
 def _report_all_errors(function: Handler) -> Handler:

@@ -46,7 +46,12 @@ class Pagination:
 
 @frozen(kw_only=True)
 class ImageList:
-    """A page of an account's images."""
+    """A page of an account's images.
+
+    Attributes:
+        images: The images of the page.
+        pagination: The position of the page.
+    """
 
     images: list[ImageRecord]
     pagination: Pagination
@@ -54,7 +59,13 @@ class ImageList:
 
 @frozen(kw_only=True)
 class PublicImageList:
-    """A page of public images, and the album that was named by `album_id`."""
+    """A page of public images, and the album that was named by `album_id`.
+
+    Attributes:
+        images: The images of the page.
+        pagination: The position of the page.
+        album: The album that `album_id` names; absent without one.
+    """
 
     images: list[PublicImageRecord]
     pagination: Pagination
@@ -63,7 +74,12 @@ class PublicImageList:
 
 @frozen(kw_only=True)
 class AlbumList:
-    """A page of an account's albums."""
+    """A page of an account's albums.
+
+    Attributes:
+        albums: The albums of the page.
+        pagination: The position of the page.
+    """
 
     albums: list[AlbumRecord]
     pagination: Pagination
@@ -71,7 +87,12 @@ class AlbumList:
 
 @frozen(kw_only=True)
 class KeyList:
-    """A page of an account's API keys."""
+    """A page of an account's API keys.
+
+    Attributes:
+        keys: The API keys of the page.
+        pagination: The position of the page.
+    """
 
     keys: list[KeyRecord]
     pagination: Pagination
@@ -79,7 +100,12 @@ class KeyList:
 
 @frozen(kw_only=True)
 class SessionList:
-    """A page of an account's sessions."""
+    """A page of an account's sessions.
+
+    Attributes:
+        sessions: The sessions of the page.
+        pagination: The position of the page.
+    """
 
     sessions: list[SessionRecord]
     pagination: Pagination
@@ -87,7 +113,12 @@ class SessionList:
 
 @frozen(kw_only=True)
 class AccountList:
-    """A page of all accounts."""
+    """A page of all accounts.
+
+    Attributes:
+        accounts: The accounts of the page.
+        pagination: The position of the page.
+    """
 
     accounts: list[ManagedAccountRecord]
     pagination: Pagination
@@ -95,7 +126,12 @@ class AccountList:
 
 @frozen(kw_only=True)
 class WebhookList:
-    """A page of an account's webhooks."""
+    """A page of an account's webhooks.
+
+    Attributes:
+        webhooks: The webhooks of the page.
+        pagination: The position of the page.
+    """
 
     webhooks: list[WebhookRecord]
     pagination: Pagination
@@ -103,7 +139,12 @@ class WebhookList:
 
 @frozen(kw_only=True)
 class DeliveryList:
-    """A page of a webhook's deliveries."""
+    """A page of a webhook's deliveries.
+
+    Attributes:
+        deliveries: The deliveries of the page.
+        pagination: The position of the page.
+    """
 
     deliveries: list[DeliveryRecord]
     pagination: Pagination

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal
 
 from attrs import asdict, field, frozen
 
@@ -25,7 +24,18 @@ from imagehost_core.services import WindowState
 
 @frozen(kw_only=True)
 class KeyRecord:
-    """An API key, without its token."""
+    """An API key, without its token.
+
+    Attributes:
+        id: Identifier.
+        name: Up to 100 characters.
+        prefix: The first characters of the token.
+        scopes: What the key may do.
+        expires_at: When it expires; null = never.
+        last_used_at: When the token was last used, to the minute.
+        created_at: When it was created.
+        revoked_at: When the key was revoked; null while it is valid.
+    """
 
     id: str
     name: str
@@ -39,14 +49,24 @@ class KeyRecord:
 
 @frozen(kw_only=True)
 class NewKeyRecord(KeyRecord):
-    """A new API key, with its token, which is returned only once."""
+    """A new API key, with its token, which is returned only once.
+
+    Attributes:
+        token: The secret token. Returned only here.
+    """
 
     token: str = field(repr=False)
 
 
 @frozen(kw_only=True)
 class AccountSummary:
-    """The name and role of an account, and when it was created."""
+    """The name and role of an account, and when it was created.
+
+    Attributes:
+        name: Up to 100 characters.
+        role: Operators manage all accounts.
+        created_at: When it was created.
+    """
 
     name: str
     role: Role
@@ -55,7 +75,17 @@ class AccountSummary:
 
 @frozen(kw_only=True)
 class SessionRecord:
-    """A session, without its token; `is_current` is true for the session of the request."""
+    """A session, without its token; `is_current` is true for the session of the request.
+
+    Attributes:
+        id: Identifier.
+        user_agent: The `User-Agent` of the sign-in.
+        ip_address: The IP address of the sign-in.
+        created_at: When it was created.
+        expires_at: When it expires; null = never.
+        last_used_at: When the token was last used, to the minute.
+        is_current: Whether it is the session of the request.
+    """
 
     id: str
     user_agent: str
@@ -68,7 +98,13 @@ class SessionRecord:
 
 @frozen(kw_only=True)
 class NewSessionRecord:
-    """A new session, with its token, which is returned only once."""
+    """A new session, with its token, which is returned only once.
+
+    Attributes:
+        token: The secret token. Returned only here.
+        expires_at: When it expires; null = never.
+        account: The account.
+    """
 
     token: str = field(repr=False)
     expires_at: datetime
@@ -77,7 +113,13 @@ class NewSessionRecord:
 
 @frozen(kw_only=True)
 class UsageRecord:
-    """The storage used by an account: bytes of masters, and numbers of images and albums."""
+    """The storage used by an account: bytes of masters, and numbers of images and albums.
+
+    Attributes:
+        bytes: Bytes of all masters.
+        images: The number of images.
+        albums: The number of albums.
+    """
 
     bytes: int
     images: int
@@ -86,7 +128,12 @@ class UsageRecord:
 
 @frozen(kw_only=True)
 class QuotaRecord:
-    """The quota of an account and what remains of it, in bytes; `null` without a quota."""
+    """The quota of an account and what remains of it, in bytes; `null` without a quota.
+
+    Attributes:
+        bytes: The quota in bytes; null without one.
+        remaining: The rest of the quota in bytes; null without one.
+    """
 
     bytes: int | None
     remaining: int | None
@@ -94,7 +141,14 @@ class QuotaRecord:
 
 @frozen(kw_only=True)
 class LimitRecord:
-    """A rate limit window, and when it resets."""
+    """A rate limit window, and when it resets.
+
+    Attributes:
+        name: Up to 100 characters.
+        limit: The limit of the window.
+        remaining: What remains.
+        reset: When the window ends.
+    """
 
     name: str
     limit: int
@@ -104,7 +158,14 @@ class LimitRecord:
 
 @frozen(kw_only=True)
 class AccountRecord:
-    """The usage, quota and rate limits of an account."""
+    """The usage, quota and rate limits of an account.
+
+    Attributes:
+        account: The account.
+        usage: What the account uses.
+        quota: The storage quota.
+        limits: The rate limit windows.
+    """
 
     account: AccountSummary
     usage: UsageRecord
@@ -114,7 +175,15 @@ class AccountRecord:
 
 @frozen(kw_only=True)
 class LimitOverridesRecord:
-    """The limits of an account that differ from the host's: `null` is the host's limit, 0 is unlimited."""
+    """The limits of an account that differ from the host's: `null` is the host's limit, 0 is unlimited.
+
+    Attributes:
+        api_per_minute: API requests per minute.
+        api_per_hour: API requests per hour.
+        api_per_day: API requests per day.
+        uploads_per_minute: Upload requests per minute.
+        bulk_ids_per_minute: Image ids in bulk requests per minute.
+    """
 
     api_per_minute: int | None
     api_per_hour: int | None
@@ -125,7 +194,18 @@ class LimitOverridesRecord:
 
 @frozen(kw_only=True)
 class ManagedAccountRecord:
-    """An account, as operators see it; a quota of `null` is the host's, and 0 is unlimited."""
+    """An account, as operators see it; a quota of `null` is the host's, and 0 is unlimited.
+
+    Attributes:
+        id: Identifier.
+        name: Up to 100 characters.
+        role: Operators manage all accounts.
+        limits: The limits that differ from the host's.
+        quota_bytes: Bytes that may be stored; null is the host's quota, 0 is unlimited.
+        suspended: Whether the account is suspended.
+        created_at: When it was created.
+        usage: What the account uses.
+    """
 
     id: int
     name: str
@@ -139,7 +219,17 @@ class ManagedAccountRecord:
 
 @frozen(kw_only=True)
 class WebhookRecord:
-    """A webhook endpoint; an empty list of events means all events."""
+    """A webhook endpoint; an empty list of events means all events.
+
+    Attributes:
+        id: Identifier.
+        url: The URL that receives the events.
+        events: The types of the events that are sent; an empty list means all.
+        description: Up to 2,000 characters.
+        is_active: Whether events are delivered.
+        created_at: When it was created.
+        disabled_reason: Why deliveries stopped; null while the webhook is active.
+    """
 
     id: str
     url: str
@@ -152,7 +242,11 @@ class WebhookRecord:
 
 @frozen(kw_only=True)
 class NewWebhookRecord(WebhookRecord):
-    """A webhook endpoint with its new secret, which is returned only once."""
+    """A webhook endpoint with its new secret, which is returned only once.
+
+    Attributes:
+        secret: The secret of the signatures. Returned only here.
+    """
 
     secret: str = field(repr=False)
 
@@ -162,6 +256,21 @@ class DeliveryRecord:
     """The delivery of one event to one webhook endpoint, with the result of its last attempt.
 
     `response_excerpt` has the first bytes of the response; `error` is the reason if there was none.
+
+    Attributes:
+        id: Identifier.
+        webhook_id: The webhook.
+        event_id: The id of the event, as in `webhook-id`.
+        event: The type of the event.
+        status: The result.
+        attempts: How often the delivery was attempted.
+        next_attempt_at: When the delivery is attempted next; null if it is not.
+        created_at: When it was created.
+        last_attempt_at: When the delivery was last attempted.
+        response_status: The status of the response to the last attempt.
+        response_excerpt: The first bytes of the response to the last attempt.
+        duration_ms: The duration of the last attempt, in milliseconds.
+        error: The reason why there was no response.
     """
 
     id: str
@@ -181,10 +290,15 @@ class DeliveryRecord:
 
 @frozen(kw_only=True)
 class Deleted:
-    """The id of a deleted resource."""
+    """The id of a deleted resource.
+
+    Attributes:
+        id: Identifier.
+        deleted: Always true.
+    """
 
     id: str
-    deleted: Literal[True] = True
+    deleted: bool
 
 
 def key_record(key: ApiKey) -> KeyRecord:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.events import EVENT_TYPES
@@ -29,7 +29,7 @@ from imagehost_core.transform import (
     MAX_SIDE,
     Fit,
 )
-from imagehost_core.uploads import MAX_DESCRIPTION, MAX_FILENAME_BYTES
+from imagehost_core.uploads import MAX_DESCRIPTION, MAX_FILENAME_BYTES, STORED_FORMATS
 from imagehost_core.webhooks import MAX_URL
 from imagehost_server.api.body import JsonBody, set_fields
 from imagehost_server.api.timestamps import parse_timestamp
@@ -41,6 +41,7 @@ def _meta(description: str, **schema: object) -> Meta:
     return Meta(description=description, extra_json_schema={"extra": schema} if schema else None)
 
 
+File = Annotated[str, Meta(extra_json_schema={"format": "binary"})]
 _side: dict[str, object] = {"type": "integer", "minimum": 1, "maximum": MAX_SIDE}
 
 AlbumName = Annotated[str, _meta("1–100 characters, after trimming.", minLength=1, maxLength=MAX_ALBUM_NAME)]
@@ -101,10 +102,50 @@ Quality = Annotated[
 ]
 FitMode = Annotated[
     str,
-    _meta("How the image fits width and height, if both are given.", enum=[fit.value for fit in Fit]),
+    _meta(
+        "How the image fits width and height, if both are given; by default `cover`.",
+        enum=[fit.value for fit in Fit],
+    ),
 ]
 OutputFormat = Annotated[str, _meta("Output format; `auto` negotiates by `Accept`.", enum=list(FORMAT_NAMES))]
 Lifetime = Annotated[int, _meta("Seconds until the URL expires.", minimum=1, maximum=MAX_LIFETIME_SECONDS)]
+
+
+class UploadForm(Struct, kw_only=True):
+    """Either `files[]` (form 1, up to 20 files) or `image` (form 2, one file).
+
+    An empty text field counts as absent; a boolean is `true`, `false`, `1` or `0`.
+    """
+
+    files: (
+        Annotated[
+            list[File],
+            _meta("Form 1: 1 to 20 image files; the response has a list.", minItems=1, maxItems=20),
+        ]
+        | UnsetType
+    ) = field(default=UNSET, name="files[]")
+    image: Annotated[File, _meta("Form 2: one image file; the response is its record.")] | UnsetType = UNSET
+    album_id: Annotated[int, _meta("The album to add the images to.", minimum=1)] | UnsetType = UNSET
+    description: Annotated[str, _meta("A text about the images.", maxLength=MAX_DESCRIPTION)] | UnsetType = (
+        UNSET
+    )
+    quality: Annotated[int, _meta("Compression quality.", minimum=1, maximum=MAX_QUALITY)] | UnsetType = UNSET
+    format: Annotated[
+        str,
+        _meta(
+            "In any case. Takes precedence over `convertToWebP`, unless it is `auto`.",
+            enum=list(STORED_FORMATS),
+        ),
+    ] = "auto"
+    remove_exif: (
+        Annotated[bool, _meta("Remove EXIF, XMP and IPTC metadata. The default is a setting of the host.")]
+        | UnsetType
+    ) = UNSET
+    convert_to_webp: Annotated[
+        bool, _meta("Convert to WebP if that is smaller. No effect beside `format`.")
+    ] = field(default=True, name="convertToWebP")
+    auto_rename: Annotated[bool, _meta("Generate a random file name.")] = False
+    is_public: Annotated[bool, _meta("Whether the gallery shows the images.")] = True
 
 
 class NewAlbum(JsonBody, kw_only=True):

@@ -1,4 +1,4 @@
-"""The page `/v1/docs`: Swagger UI with the OpenAPI document, without a resource of another origin.
+"""The responses of `/v1/openapi.json` and `/v1/docs`; the page is Swagger UI, without other origins.
 
 Swagger UI's files come from the package swagger-ui-bundle-v2 and are served from this origin. Litestar's
 `SwaggerRenderPlugin` could refer to them too, but its page has an inline script and an inline style, which
@@ -7,9 +7,12 @@ the Content-Security-Policy of this page forbids.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from litestar.response import File
@@ -17,7 +20,8 @@ from swagger_ui_bundle import swagger_ui_path
 
 from imagehost_core.errors import NotFoundError
 from imagehost_server.auth.identity import DOCS_ASSETS
-from imagehost_server.http.responses import RawResponse
+from imagehost_server.http.responses import JSON_HEADERS, RawResponse
+from imagehost_server.openapi.document import document
 
 _SWAGGER_UI, _STATIC = Path(str(swagger_ui_path)), Path(__file__).parent / "static"
 
@@ -49,6 +53,39 @@ PAGE = """<!doctype html>
 """
 
 _ASSET_HEADERS = {"cache-control": "public, max-age=3600", "x-content-type-options": "nosniff"}
+
+
+class ApiDescription:
+    """The responses of `/v1/openapi.json` and `/v1/docs`.
+
+    Args:
+        routes: The routes of the API.
+        base_url: The base URL of the API, which ends in `/v1`.
+        delivery_url: The base URL of images.
+        registration: Whether accounts can be created without a token.
+    """
+
+    def __init__(
+        self,
+        routes: Iterable[HTTPRouteHandler],
+        base_url: str,
+        delivery_url: str,
+        *,
+        registration: bool = False,
+    ) -> None:
+        self._arguments = (tuple(routes), base_url, delivery_url)
+        self._registration = registration
+
+    @cached_property
+    def document(self) -> RawResponse:
+        """The OpenAPI document."""
+        tree = document(*self._arguments, registration=self._registration)
+        return RawResponse(200, msgspec.json.encode(tree), JSON_HEADERS)
+
+    @cached_property
+    def docs(self) -> RawResponse:
+        """The HTML page."""
+        return docs_page(*self._arguments[1:])
 
 
 def docs_page(base_url: str, delivery_url: str) -> RawResponse:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from attrs import frozen
 from litestar import Response
 from litestar.params import JSONBody
@@ -36,9 +34,13 @@ def read_account(host: ImageHost, account: Account) -> AccountRecord:
 
 @frozen
 class ChangedPassword:
-    """The outcome of a password change."""
+    """The outcome of a password change.
 
-    changed: Literal[True] = True
+    Attributes:
+        changed: Always true.
+    """
+
+    changed: bool
 
 
 @operation("POST /v1/account/password", summary="Change your password.", errors=(409,))
@@ -51,14 +53,18 @@ async def change_password(
     that the session has ended.
     """
     await replace_password(request, data.current_password, data.new_password)
-    return ok(ChangedPassword())
+    return ok(ChangedPassword(changed=True))
 
 
 @frozen
 class RenewedSigningSecret:
-    """The outcome of a renewal of the signing secret."""
+    """The outcome of a renewal of the signing secret.
 
-    renewed: Literal[True] = True
+    Attributes:
+        renewed: Always true.
+    """
+
+    renewed: bool
 
 
 @operation("POST /v1/account/signing-secret", summary="End all signed URLs of your images.")
@@ -68,7 +74,7 @@ async def renew_signing_secret(request: ApiRequest) -> Response[Success[RenewedS
     Requires a session.
     """
     await request.executors.database.run(request.host.accounts.renew_signing_secret, request.account)
-    return ok(RenewedSigningSecret())
+    return ok(RenewedSigningSecret(renewed=True))
 
 
 ROUTES = (get_account, change_password, renew_signing_secret)

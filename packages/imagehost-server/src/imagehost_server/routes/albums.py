@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from attrs import evolve, frozen
 from litestar import Response
@@ -33,15 +32,25 @@ ChangeMembers = Callable[..., tuple[Album, tuple[MembershipResult, ...]]]
 
 @frozen
 class DeletedAlbum:
-    """The id of a deleted album."""
+    """The id of a deleted album.
+
+    Attributes:
+        id: Identifier.
+        deleted: Always true.
+    """
 
     id: AlbumId
-    deleted: Literal[True] = True
+    deleted: bool
 
 
 @frozen(kw_only=True)
 class MembershipResults:
-    """The results of a membership request, in its order, and the album after it."""
+    """The results of a membership request, in its order, and the album after it.
+
+    Attributes:
+        results: The result of each image, in the order of the request.
+        album: The album after the change.
+    """
 
     results: list[MembershipResult]
     album: AlbumRecord
@@ -120,7 +129,7 @@ async def delete_album(
         album = await request.executors.database.run(albums.get, album_id, owner=owner)
     errors.raise_if_any()
     await request.executors.upload_bodies.run(albums.delete, album.id, owner=owner, delete_images=with_images)
-    return ok(DeletedAlbum(id=album.id))
+    return ok(DeletedAlbum(id=album.id, deleted=True))
 
 
 @operation("PUT /v1/albums/{album_id}/images", summary="Add images to an album.")

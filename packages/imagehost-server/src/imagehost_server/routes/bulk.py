@@ -8,7 +8,7 @@ from functools import partial
 from attrs import frozen
 from litestar import Response
 from litestar.params import JSONBody
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from imagehost_core import BulkResult, BulkStatus
 from imagehost_core.ids import ImageId
@@ -22,16 +22,30 @@ from imagehost_server.http.responses import error_dict
 from imagehost_server.routes.images import expiry_of
 
 
-class ErrorRecord(Struct, kw_only=True):
-    """The error of one image of a bulk request."""
+@frozen(kw_only=True)
+class ErrorRecord:
+    """The error of one image of a bulk request.
+
+    Attributes:
+        code: The error code.
+        message: A short summary.
+        details: *expected … but received …* for every error.
+    """
 
     code: str
     message: str
     details: str
 
 
-class BulkResultRecord(Struct, kw_only=True):
-    """The result of one image of a bulk request; `error` is left out where there is none."""
+@frozen(kw_only=True)
+class BulkResultRecord:
+    """The result of one image of a bulk request; `error` is left out where there is none.
+
+    Attributes:
+        id: The id of the image, as in the request.
+        status: The result.
+        error: Why the image was not found, or was not deleted completely yet.
+    """
 
     id: str
     status: BulkStatus
@@ -40,14 +54,24 @@ class BulkResultRecord(Struct, kw_only=True):
 
 @frozen(kw_only=True)
 class BulkResults:
-    """The results of a bulk request, one for each distinct image, in its order."""
+    """The results of a bulk request, one for each distinct image, in its order.
+
+    Attributes:
+        results: The result of each image, in the order of the request.
+    """
 
     results: list[BulkResultRecord]
 
 
 @frozen(kw_only=True)
 class SignedUrlRecord:
-    """An image URL with the parameters `exp` and `sig`, its image, and when it expires."""
+    """An image URL with the parameters `exp` and `sig`, its image, and when it expires.
+
+    Attributes:
+        image_id: The id of the image, as in the request.
+        url: The URL, with the parameters `exp` and `sig`.
+        expires_at: When the URL expires.
+    """
 
     image_id: ImageId
     url: str
@@ -56,7 +80,11 @@ class SignedUrlRecord:
 
 @frozen(kw_only=True)
 class SignedUrls:
-    """The signed URLs of several items, in their order."""
+    """The signed URLs of several items, in their order.
+
+    Attributes:
+        items: The URL of each item, in the order of the request.
+    """
 
     items: list[SignedUrlRecord]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 from attrs import frozen
@@ -37,15 +36,25 @@ from imagehost_server.api.schemas import ImageChanges, SignedUrlRequest
 
 @frozen
 class DeletedImage:
-    """The id of a deleted image."""
+    """The id of a deleted image.
+
+    Attributes:
+        id: Identifier.
+        deleted: Always true.
+    """
 
     id: ImageId
-    deleted: Literal[True] = True
+    deleted: bool
 
 
 @frozen(kw_only=True)
 class SignedUrl:
-    """An image URL with the parameters `exp` and `sig`, and when it expires."""
+    """An image URL with the parameters `exp` and `sig`, and when it expires.
+
+    Attributes:
+        url: The URL, with the parameters `exp` and `sig`.
+        expires_at: When the URL expires.
+    """
 
     url: str
     expires_at: datetime
@@ -100,7 +109,7 @@ async def update_image(
 async def delete_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Success[DeletedImage]]:
     """Respond once all bytes of the image are deleted."""
     image = await request.executors.database.run(request.host.images.delete, image_id, owner=request.account)
-    return ok(DeletedImage(image.id))
+    return ok(DeletedImage(image.id, deleted=True))
 
 
 @operation(

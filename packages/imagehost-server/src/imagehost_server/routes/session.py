@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from attrs import frozen
 from litestar import Response
 from litestar.params import JSONBody
@@ -21,9 +19,13 @@ from imagehost_server.api.sign_in import create_session, with_session_cookies, w
 
 @frozen
 class EndedSession:
-    """The outcome of a sign-out."""
+    """The outcome of a sign-out.
 
-    ended: Literal[True] = True
+    Attributes:
+        ended: Always true.
+    """
+
+    ended: bool
 
 
 @operation("POST /v1/session", summary="Sign in.", status=201, errors=(401,))
@@ -37,7 +39,7 @@ async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Succe
 async def sign_out(request: ApiRequest) -> Response[Success[EndedSession]]:
     """End the session of the request's token, at once and in every process."""
     await request.executors.database.run(request.host.sessions.end, request.identity.token)
-    return without_session_cookies(ok(EndedSession()))
+    return without_session_cookies(ok(EndedSession(ended=True)))
 
 
 @operation("GET /v1/sessions", summary="List your sessions, newest first.")
@@ -56,7 +58,7 @@ async def list_sessions(
 async def delete_session(request: ApiRequest, session_id: SessionIdPath) -> Response[Success[Deleted]]:
     """End a session at once, in every process. Ending that of the request is signing out."""
     await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
-    response = ok(Deleted(id=session_id))
+    response = ok(Deleted(id=session_id, deleted=True))
     return without_session_cookies(response) if session_id == request.auth.session_id else response
 
 

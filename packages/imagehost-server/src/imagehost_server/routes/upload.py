@@ -36,7 +36,15 @@ from imagehost_server.http.responses import RawResponse, error_dict, log_cause, 
 
 @frozen(kw_only=True)
 class FileErrorRecord:
-    """The error of a file of form 1 that was not stored."""
+    """The error of a file of form 1 that was not stored.
+
+    Attributes:
+        index: The position of the file in the request, from 0.
+        filename: The name that is offered to browsers, with the extension of the stored format.
+        code: The error code.
+        message: A short summary.
+        details: *expected … but received …* for every error.
+    """
 
     index: int
     filename: str
@@ -47,7 +55,12 @@ class FileErrorRecord:
 
 @frozen(kw_only=True)
 class UploadResults:
-    """The records of the files of form 1 that were stored, and the errors of the others, in their order."""
+    """The records of the files of form 1 that were stored, and the errors of the others, in their order.
+
+    Attributes:
+        images: The records of the stored images, in the order of the request.
+        errors: The files that were not stored, in the order of the request.
+    """
 
     images: list[ImageRecord]
     errors: list[FileErrorRecord]

@@ -80,7 +80,7 @@ async def update_webhook(
 async def delete_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Response[Success[Deleted]]:
     """Delete an endpoint and cancel its pending deliveries."""
     await request.executors.database.run(request.host.webhooks.delete, webhook_id, owner=request.account)
-    return ok(Deleted(id=webhook_id))
+    return ok(Deleted(id=webhook_id, deleted=True))
 
 
 @operation("POST /v1/webhooks/{webhook_id}/test", summary="Send a test event.", status=201)
