@@ -35,7 +35,7 @@ from imagehost_core.db import (
     SqliteDatabase,
     WebhookRepository,
 )
-from imagehost_core.db.database import Transaction
+from imagehost_core.db.engines.database import Transaction
 from imagehost_core.events import DeletedImage
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id

@@ -22,7 +22,7 @@ from itertools import product
 from tests.postgres import run_postgres
 
 from imagehost_core.db import AccountRepository, ImageRepository
-from imagehost_core.db.postgres_database import PostgresDatabase
+from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, new_image_id
 from imagehost_core.models import Image

@@ -32,9 +32,9 @@ from PIL.JpegImagePlugin import JpegImageFile
 
 from imagehost_core.formats import Format, sniff
 from imagehost_core.jobs import IngestJob, RenderJob, pick_derivative
+from imagehost_core.pixels.decoded_upload import match_source_quality
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
-from imagehost_core.pixels.source_quality import match_source_quality
 from imagehost_core.transform import Plan, Size, Transform, plan
 
 SIZE = Size(2725, 2225)

@@ -28,8 +28,8 @@ from PIL.JpegImagePlugin import JpegImageFile
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.codecs import CODECS
+from imagehost_core.pixels.decoded_upload import match_source_quality
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.source_quality import match_source_quality
 
 MEGAPIXELS = (0.7, 8.0, 12.0)
 

@@ -24,9 +24,9 @@ from obstore.store import LocalStore, MemoryStore
 
 from imagehost_core.settings import parse_storage_url
 from imagehost_core.storage import DataLayout, LockManager, StagingArea
-from imagehost_core.storage.blob_cache import BlobCache
-from imagehost_core.storage.object_blob_store import ObjectBlobStore
-from imagehost_core.storage.object_store import open_object_store
+from imagehost_core.storage.cache.blob_cache import BlobCache
+from imagehost_core.storage.object.object_blob_store import ObjectBlobStore
+from imagehost_core.storage.object.store import open_object_store
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

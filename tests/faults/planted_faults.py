@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from imagehost_core.db import ImageRepository, OutboxRepository
-from imagehost_core.db.database import Transaction
+from imagehost_core.db.engines.database import Transaction
 from imagehost_core.models import Account, Image
 from imagehost_core.services.upload import UploadService
 

@@ -23,7 +23,7 @@ from tests.faults.system_calls import VARIABLE, Fault, Outcome, SystemCalls
 
 from imagehost_core import ImageHostError
 from imagehost_core.db import SqliteDatabase
-from imagehost_core.services import restore
+from imagehost_core.maintenance import restore
 from imagehost_core.storage import StagingArea, durable
 
 FAULTS_OF_A_CALL = tuple(product((errno.EIO, errno.ENOSPC), (False, True)))

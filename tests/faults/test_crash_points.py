@@ -17,7 +17,7 @@ from tests.faults.trials import SOAK, Record, Trials, run_trials, trial_count
 from tests.hosts import Engines
 
 from imagehost_core import FindingKind, ImageHost
-from imagehost_core.db.database import SqlValue
+from imagehost_core.db.engines.database import SqlValue
 from imagehost_core.settings import FOLDER, SQLITE
 
 pytestmark = [

@@ -12,7 +12,7 @@ from PIL import Image as PILImage
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
-from imagehost_core.storage.variant_cache import LARGE_VARIANT_BYTES
+from imagehost_core.storage.cache.variant_cache import LARGE_VARIANT_BYTES
 from imagehost_core.testing import make_image
 from imagehost_server._executors import Executors
 from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher

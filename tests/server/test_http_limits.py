@@ -15,7 +15,7 @@ import pytest
 from tests.server.in_process import serving
 
 from imagehost_core import AccountChanges, ImageHost
-from imagehost_core.limits.windows import FIRST_SIGN_IN_DELAY
+from imagehost_core.limits import FIRST_SIGN_IN_DELAY
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import FrozenClock
 from imagehost_core.tokens import TokenKind, new_token

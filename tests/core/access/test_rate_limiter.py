@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
 from imagehost_core.db import RateLimitStore
-from imagehost_core.db.rate_limits import _counter_id
-from imagehost_core.limits import Window
-from imagehost_core.limits.windows import MAX_SIGN_IN_DELAY
+from imagehost_core.db.engines.rate_limits import _counter_id
+from imagehost_core.limits import MAX_SIGN_IN_DELAY, Window
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.storage import LockManager
 from imagehost_core.storage.counter_table import COUNTERS, INITIAL_CAPACITY
@@ -182,7 +181,7 @@ from pathlib import Path
 from imagehost_core.db import RateLimitStore
 from imagehost_core._util.clock import utc_now
 from imagehost_core.limits import Window
-from imagehost_core.limits.windows import MAX_SIGN_IN_DELAY
+from imagehost_core.limits import MAX_SIGN_IN_DELAY
 from imagehost_core.storage import LockManager
 
 folder = Path(sys.argv[1])

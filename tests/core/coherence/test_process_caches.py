@@ -13,16 +13,16 @@ from attrs import frozen
 from obstore.store import MemoryStore
 from tests.core.coherence.conftest import eventually
 
-from imagehost_core.db.database import ALL_IMAGES, ProcessCaches, deleted_image
+from imagehost_core.db.engines.database import ALL_IMAGES, ProcessCaches, deleted_image
 from imagehost_core.ids import ImageId
 from imagehost_core.services.principals import LOCK as PRINCIPALS
 from imagehost_core.services.remote_changes import process_caches
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import MASTER, DataLayout, LockManager, StagingArea
-from imagehost_core.storage.blob_cache import BlobCache
-from imagehost_core.storage.leased_generations import CacheLease, LeasedGenerationTable
-from imagehost_core.storage.object_blob_store import ObjectBlobStore
-from imagehost_core.storage.variant_cache import VariantCache
+from imagehost_core.storage.cache.blob_cache import BlobCache
+from imagehost_core.storage.cache.variant_cache import VariantCache
+from imagehost_core.storage.generations import CacheLease, LeasedGenerationTable
+from imagehost_core.storage.object.object_blob_store import ObjectBlobStore
 
 ID, OTHER = ImageId("abCD0123456789xy"), ImageId("zzCD0123456789xy")
 KEY = "key"

@@ -18,7 +18,7 @@ from imagehost_core.db import (
     ImageRepository,
     SqliteDatabase,
 )
-from imagehost_core.db.postgres_database import PostgresDatabase
+from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.ids import new_image_id
 from imagehost_core.models import Account, Image
 from imagehost_core.storage import LockManager

@@ -8,9 +8,9 @@ from attrs import frozen
 from hypothesis import strategies as st
 from sqlite_utils import Database as SqliteFile
 
-from imagehost_core.db.database import SqlValue, Transaction
-from imagehost_core.db.sqlite_migrations import migrate
-from imagehost_core.db.table_copy import copied_tables
+from imagehost_core.db.engines.database import SqlValue, Transaction
+from imagehost_core.db.engines.sqlite_migrations import migrate
+from imagehost_core.db.engines.table_copy import copied_tables
 
 Rows = dict[str, list[tuple[SqlValue, ...]]]
 """Rows by their table, with the values in the order of its columns."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from imagehost_core.db import AlbumRepository, Database, ImageRepository, SqliteDatabase
-from imagehost_core.db.database import SqlRow, SqlValue
+from imagehost_core.db.engines.database import SqlRow, SqlValue
 from imagehost_core.db.image_rows import to_image
 from imagehost_core.ids import AlbumId
 from imagehost_core.lists import PageRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.db.commit_version import RECHECK_SECONDS, CommitVersion
+from imagehost_core.db.engines.commit_version import RECHECK_SECONDS, CommitVersion
 from imagehost_core.storage import LockManager
 
 NOW = 1_000.0

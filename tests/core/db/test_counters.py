@@ -20,7 +20,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from imagehost_core.db import (
     AccountRepository,
     AlbumRepository,
-    CounterMismatch,
     Database,
     ImageListRepository,
     ImageRepository,
@@ -29,10 +28,16 @@ from imagehost_core.db import (
     WebhookRepository,
 )
 from imagehost_core.db.lists.gallery import gallery_count
-from imagehost_core.db.recount import check_counters, check_indexes, repair_counters, repair_indexes
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId, new_event_id, new_image_id, new_webhook_id
 from imagehost_core.lists import ImageListRequest, ImageSort, PageRequest
+from imagehost_core.maintenance.recount import (
+    CounterMismatch,
+    check_counters,
+    check_indexes,
+    repair_counters,
+    repair_indexes,
+)
 from imagehost_core.models import Account, Image, Page, Webhook
 from imagehost_core.storage import LockManager
 

@@ -14,7 +14,7 @@ import pytest
 
 from imagehost_core import InternalError
 from imagehost_core.db import Database, SqliteDatabase
-from imagehost_core.db.database import Queryable
+from imagehost_core.db.engines.database import Queryable
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
 from imagehost_core.storage import LockManager
 

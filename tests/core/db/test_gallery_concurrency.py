@@ -14,9 +14,9 @@ import pytest
 
 from imagehost_core.db import AccountRepository, ImageRepository
 from imagehost_core.db.counters import GALLERY_IMAGES, total
-from imagehost_core.db.postgres_database import PostgresDatabase
-from imagehost_core.db.recount import check_counters, check_indexes
+from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.ids import AccountId, ImageId
+from imagehost_core.maintenance.recount import check_counters, check_indexes
 from imagehost_core.models import Image
 
 pytestmark = pytest.mark.external

@@ -25,7 +25,7 @@ from imagehost_core.db import (
     SqliteDatabase,
     WebhookRepository,
 )
-from imagehost_core.db.database import SqlRow, SqlValue
+from imagehost_core.db.engines.database import SqlRow, SqlValue
 from imagehost_core.db.lists import searches
 from imagehost_core.db.lists.images import image_list_id
 from imagehost_core.db.lists.pages import list_id

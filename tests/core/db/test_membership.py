@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from imagehost_core.db.membership import (
+from imagehost_core.db.engines.membership import (
     LEASE_SECONDS,
     MARGIN_SECONDS,
     ChangeTracker,
@@ -24,7 +24,7 @@ from imagehost_core.db.membership import (
     SilenceDetector,
     Snapshot,
 )
-from imagehost_core.storage.leased_generations import CacheLease, LeasedGenerationTable
+from imagehost_core.storage.generations import CacheLease, LeasedGenerationTable
 
 KEY = "image"
 HOSTS = 2

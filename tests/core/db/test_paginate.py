@@ -24,7 +24,7 @@ from imagehost_core.db import (
     ImageRepository,
     SqliteDatabase,
 )
-from imagehost_core.db.database import SqlRow, SqlValue
+from imagehost_core.db.engines.database import SqlRow, SqlValue
 from imagehost_core.db.lists.images import image_list_id
 from imagehost_core.db.lists.pages import list_id
 from imagehost_core.errors import BadRequestError

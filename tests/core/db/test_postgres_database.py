@@ -18,9 +18,9 @@ import pytest
 from tests.postgres import FAST, PostgresServer, run_postgres
 
 from imagehost_core._util.clock import utc_now
-from imagehost_core.db.database import Database, Queryable, SqlRow, SqlValue
-from imagehost_core.db.engines import open_rate_limits
-from imagehost_core.db.postgres_database import PostgresDatabase
+from imagehost_core.db.engines.database import Database, Queryable, SqlRow, SqlValue
+from imagehost_core.db.engines.opening import open_rate_limits
+from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.db.schema import postgres_migrations
 from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.ids import AccountId
@@ -36,7 +36,7 @@ TIMEOUT = 30
 FIRST, SECOND = AccountId(1), AccountId(2)
 OPEN = """
     import sys
-    from imagehost_core.db.postgres_database import PostgresDatabase
+    from imagehost_core.db.engines.postgres_database import PostgresDatabase
     print("ready")
     sys.stdin.readline()
     PostgresDatabase(sys.argv[1]).close()

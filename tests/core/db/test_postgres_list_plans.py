@@ -15,8 +15,8 @@ from tests.core.db.test_list_plans import ACCOUNT, FILTERS, NAMES, cursor_of, ot
 from tests.postgres import PostgresServer
 
 from imagehost_core.db import ImageListRepository, WebhookRepository
-from imagehost_core.db.database import SqlRow, SqlValue
-from imagehost_core.db.postgres_database import PostgresDatabase
+from imagehost_core.db.engines.database import SqlRow, SqlValue
+from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.ids import AlbumId
 from imagehost_core.lists import CursorPosition, ImageFilter, ImageListRequest, ImageSort, PageRequest
 

@@ -16,7 +16,7 @@ from attrs import frozen
 from tests.postgres import FAST, PostgresServer, run_postgres
 
 from imagehost_core.db import AccountRepository
-from imagehost_core.db.postgres_database import PostgresDatabase
+from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.errors import UnavailableError
 
 pytestmark = pytest.mark.external

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from imagehost_core import InternalError
-from imagehost_core.db.snapshot import Snapshot
+from imagehost_core.maintenance.snapshot import Snapshot
 
 
 def test_a_damaged_copy_is_an_internal_error(tmp_path: Path) -> None:

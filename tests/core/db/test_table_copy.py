@@ -15,9 +15,9 @@ from tests.core.db.generated_rows import Rows, database_rows, replace_rows
 from tests.postgres import PostgresServer
 
 from imagehost_core.db import AccountRepository, Database, SqliteDatabase
-from imagehost_core.db.database import Queryable, SqlValue
-from imagehost_core.db.postgres_database import PostgresDatabase
-from imagehost_core.db.table_copy import BATCH, COPIED, NOT_COPIED, copied_tables, copy_tables
+from imagehost_core.db.engines.database import Queryable, SqlValue
+from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.db.engines.table_copy import BATCH, COPIED, NOT_COPIED, copied_tables, copy_tables
 from imagehost_core.errors import InternalError
 from imagehost_core.storage import LockManager
 

@@ -16,7 +16,7 @@ from PIL.TiffImagePlugin import IFDRational
 
 from imagehost_core.headers import CameraData, MetadataBlocks, read_camera_data, read_metadata
 from imagehost_core.headers.camera import MAX_ENTRIES
-from imagehost_core.headers.texts import MAX_TEXT
+from imagehost_core.headers.metadata_blocks import MAX_TEXT
 
 CAMERA, PLACE = 0x8769, 0x8825
 

@@ -11,8 +11,8 @@ from PIL import Image, JpegImagePlugin
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob
+from imagehost_core.pixels.decoded_upload import MAX_QUALITY, MIN_QUALITY, match_source_quality
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.source_quality import MAX_QUALITY, MIN_QUALITY, match_source_quality
 
 
 @pytest.mark.parametrize("quality", range(1, 101, 3))

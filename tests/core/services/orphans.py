@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from imagehost_core.context import HostContext
 from imagehost_core.ids import ImageId, new_image_id
-from imagehost_core.services.context import HostContext
 
 
 def store_orphan(stores: HostContext) -> ImageId:

@@ -10,8 +10,8 @@ from threading import Event
 import pytest
 
 from imagehost_core import ImageHost
-from imagehost_core.db.postgres_database import PostgresDatabase
-from imagehost_core.db.snapshot import Snapshot
+from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.maintenance.snapshot import Snapshot
 from imagehost_core.settings import Settings
 
 pytestmark = pytest.mark.external

@@ -11,10 +11,10 @@ import pytest
 
 from imagehost_core import ImageHost
 from imagehost_core._util.clock import utc_now
+from imagehost_core.context import open_context
 from imagehost_core.errors import BadRequestError, NotFoundError
 from imagehost_core.lists import ImageFilter, ImageSort, PageRequest, parse_page_request
 from imagehost_core.models import Album
-from imagehost_core.services.context import open_context
 from imagehost_core.settings import ListSettings, RenderingSettings, Settings
 from imagehost_core.testing import make_image
 

@@ -27,7 +27,7 @@ from imagehost_core import (
     UploadOptions,
     ValidationError,
 )
-from imagehost_core.services.imports.items import find_file, parse_timestamp
+from imagehost_core.maintenance.importers.items import find_file, parse_timestamp
 from imagehost_core.testing import make_image
 
 EACH_ENGINE = True

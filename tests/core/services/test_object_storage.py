@@ -25,8 +25,8 @@ from imagehost_core import (
     restore,
 )
 from imagehost_core._util.clock import utc_now
+from imagehost_core.context import open_context
 from imagehost_core.observer import Measurement, Observer, VariantFound
-from imagehost_core.services.context import open_context
 from imagehost_core.settings import DeliverySettings, Settings, SettingsError, StorageSettings
 from imagehost_core.testing import make_image
 
@@ -173,7 +173,7 @@ def test_files_without_a_record_are_collected_when_no_upload_can_be_in_progress(
     context.close()
     assert host.maintenance.collect_garbage().orphans == ()
     assert any(orphan in path for path in objects(url))
-    monkeypatch.setattr("imagehost_core.storage.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
+    monkeypatch.setattr("imagehost_core.storage.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
     assert host.maintenance.collect_garbage().orphans == (orphan,)
     assert not any(orphan in path for path in objects(url))
     assert host.render(kept, parse_transform("w=50")).width == 50
@@ -193,7 +193,7 @@ def test_a_store_is_searched_after_a_crash_when_no_upload_can_be_in_progress(
     os.utime(marker, (0, 0))
     assert host.maintenance.cleanup() == ()
     assert marker.exists(), "the files are too new"
-    monkeypatch.setattr("imagehost_core.storage.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
+    monkeypatch.setattr("imagehost_core.storage.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
     assert host.maintenance.cleanup() == (orphan,)
     assert not marker.exists()
     assert objects(url) == []

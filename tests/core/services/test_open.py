@@ -14,7 +14,7 @@ import pytest
 from tests.core.services.conftest import Stores
 
 from imagehost_core import ImageHost, InternalError, NotFoundError, Settings, UnavailableError
-from imagehost_core.services import context as context_module
+from imagehost_core import context as context_module
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 

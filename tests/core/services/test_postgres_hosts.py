@@ -23,7 +23,7 @@ from imagehost_core import (
 )
 from imagehost_core._util.clock import utc_now
 from imagehost_core.db import StoredResponse
-from imagehost_core.db.postgres_database import PostgresDatabase
+from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.lists import ImageFilter
 from imagehost_core.services import idempotency as idempotency_service
 from imagehost_core.settings import LimitSettings, RenderingSettings, Settings, WebhookSettings

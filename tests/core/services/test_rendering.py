@@ -19,7 +19,7 @@ from imagehost_core.ids import ImageId
 from imagehost_core.jobs import RenderJob, pick_derivative
 from imagehost_core.services.rendering import cache_key, choose_source
 from imagehost_core.storage.blob_store import MASTER
-from imagehost_core.storage.variant_cache import VariantCache
+from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.testing import make_image
 from imagehost_core.workers import Lane, render_cost
 

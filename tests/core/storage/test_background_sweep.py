@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from imagehost_core.storage.background_sweep import BackgroundSweep
+from imagehost_core.storage.cache.background_sweep import BackgroundSweep
 
 
 def test_what_is_written_during_a_sweep_is_swept_after_it() -> None:

@@ -21,7 +21,7 @@ from tests.core.storage.stored_bytes import stored_bytes
 from imagehost_core.errors import NotFoundError, UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.storage import MASTER, DataLayout, LockManager, StagingArea
-from imagehost_core.storage.blob_cache import BlobCache
+from imagehost_core.storage.cache.blob_cache import BlobCache
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -98,7 +98,7 @@ def test_processes_share_a_download(
         import sys
         from pathlib import Path
         from imagehost_core.storage import DataLayout, LockManager, StagingArea
-        from imagehost_core.storage.blob_cache import BlobCache
+        from imagehost_core.storage.cache.blob_cache import BlobCache
         layout = DataLayout(Path(sys.argv[1]))
         cache = BlobCache(layout.cache, StagingArea(layout.staging, 0), LockManager(layout.locks), 1_000)
         def download(path):

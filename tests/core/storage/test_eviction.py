@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.storage.eviction import Eviction, evict_least_recently_used
+from imagehost_core.storage.cache.eviction import Eviction, evict_least_recently_used
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from obstore.exceptions import GenericError
 
 from imagehost_core.errors import UnavailableError
-from imagehost_core.storage.object_retries import RetryPolicy
+from imagehost_core.storage.object.retries import RetryPolicy
 
 
 @given(seconds=st.floats(0, 30), each=st.floats(0.001, 5), jitter=st.floats(0, 1, exclude_min=True))

@@ -16,11 +16,11 @@ from obstore.store import MemoryStore, S3Store
 from imagehost_core.ids import ImageId
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
-from imagehost_core.storage.object_client import ObjectClient
-from imagehost_core.storage.object_retries import RetryPolicy
-from imagehost_core.storage.shared_variants import SharedVariants
-from imagehost_core.storage.variant_cache import VariantCache
-from imagehost_core.storage.variant_files import encode_variant
+from imagehost_core.storage.cache.variant_cache import VariantCache
+from imagehost_core.storage.cache.variant_files import encode_variant
+from imagehost_core.storage.object.client import ObjectClient
+from imagehost_core.storage.object.retries import RetryPolicy
+from imagehost_core.storage.object.shared_variants import SharedVariants
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

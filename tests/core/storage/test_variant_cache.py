@@ -21,8 +21,8 @@ from imagehost_core.ids import ImageId, new_image_id
 from imagehost_core.observer import Measurement, Observer, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
-from imagehost_core.storage.eviction import EvictionStopped
-from imagehost_core.storage.variant_cache import LARGE_VARIANT_BYTES, MEMORY_ENTRY_BYTES, VariantCache
+from imagehost_core.storage.cache.eviction import EvictionStopped
+from imagehost_core.storage.cache.variant_cache import LARGE_VARIANT_BYTES, MEMORY_ENTRY_BYTES, VariantCache
 
 ID = ImageId("abCD0123456789xy")
 

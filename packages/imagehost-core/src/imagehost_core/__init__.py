@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from imagehost_core._util.clock import Clock, to_rfc3339, utc_now
     from imagehost_core.authorization import AuthorizedAccount, Requirement, SessionRequirement, authorize
     from imagehost_core.cache_purges import CachePurge, PurgeAttempt, PurgeRequest
-    from imagehost_core.db.database import SqlRow, SqlValue, Transaction
-    from imagehost_core.db.dialect import Dialect
-    from imagehost_core.db.idempotency import StoredResponse
-    from imagehost_core.db.recount import CounterMismatch
-    from imagehost_core.db.statistics import DatabaseStatistics
+    from imagehost_core.db.engines.database import SqlRow, SqlValue, Transaction
+    from imagehost_core.db.engines.dialect import Dialect
+    from imagehost_core.db.repositories.idempotency import StoredResponse
+    from imagehost_core.maintenance.recount import CounterMismatch
+    from imagehost_core.maintenance.statistics import DatabaseStatistics
 
     # isort: off
     from imagehost_core.errors import (
@@ -72,6 +72,30 @@ if TYPE_CHECKING:
         parse_image_list,
         parse_page_request,
     )
+    from imagehost_core.maintenance.adoption import Adoption, adopt
+    from imagehost_core.maintenance.backup import BackupInfo, BackupProgress, BackupResult, BackupService
+    from imagehost_core.maintenance.check import (
+        CheckName,
+        CheckProgress,
+        Finding,
+        FindingKind,
+        IntegrityService,
+        ProgressCallback,
+    )
+    from imagehost_core.maintenance.garbage import GarbageReport
+    from imagehost_core.maintenance.importers import (
+        ImportAlbum,
+        ImportItem,
+        ImportOptions,
+        ImportResult,
+        ImportService,
+        ImportSource,
+        ImportStatus,
+        OmittedItem,
+        SourceItem,
+    )
+    from imagehost_core.maintenance.restore import RestoreResult, restore
+    from imagehost_core.maintenance.service import HostStatistics, MaintenanceService
     from imagehost_core.models import (
         Account,
         AccountUsage,
@@ -107,18 +131,11 @@ if TYPE_CHECKING:
         AccountService,
         AlbumService,
         Blob,
-        CheckName,
-        CheckProgress,
-        Finding,
-        FindingKind,
-        GarbageReport,
         IdempotentRequest,
-        IntegrityService,
         KeyService,
         LeasedDelivery,
         MembershipResult,
         MemberStatus,
-        ProgressCallback,
         RateLimiter,
         Rendered,
         ResolvedImage,
@@ -129,36 +146,21 @@ if TYPE_CHECKING:
         WindowState,
     )
     from imagehost_core.services.accounts import AccountChanges
-    from imagehost_core.services.adoption import Adoption, adopt
-    from imagehost_core.services.backup import BackupInfo, BackupProgress, BackupResult, BackupService
     from imagehost_core.services.bulk import Admit, BulkResult, BulkStatus
     from imagehost_core.services.cache_purges import CachePurgeService
     from imagehost_core.services.delivery import ImageResolver
     from imagehost_core.services.idempotency import IdempotencyService, ResultRecorder
     from imagehost_core.services.images import ImageService
-    from imagehost_core.services.imports import (
-        ImportAlbum,
-        ImportItem,
-        ImportOptions,
-        ImportResult,
-        ImportService,
-        ImportSource,
-        ImportStatus,
-        OmittedItem,
-        SourceItem,
-    )
-    from imagehost_core.services.maintenance import HostStatistics, MaintenanceService
-    from imagehost_core.services.owners import Owner
     from imagehost_core.services.references import (
         AccountRef,
         AlbumRef,
         DeliveryRef,
         ImageRef,
         KeyRef,
+        Owner,
         SessionRef,
         WebhookRef,
     )
-    from imagehost_core.services.restore import RestoreResult, restore
     from imagehost_core.services.unit_of_work import Subscriber
     from imagehost_core.services.upload import UploadService, UploadSource
     from imagehost_core.settings import (

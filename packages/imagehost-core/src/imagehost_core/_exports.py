@@ -5,12 +5,12 @@ from __future__ import annotations
 EXPORTS: dict[str, str] = {
     "_util.clock": "Clock to_rfc3339 utc_now",
     "authorization": "AuthorizedAccount Requirement SessionRequirement authorize",
-    "db.database": "SqlRow SqlValue Transaction",
-    "db.idempotency": "StoredResponse",
-    "db.recount": "CounterMismatch",
+    "db.engines.database": "SqlRow SqlValue Transaction",
+    "db.repositories.idempotency": "StoredResponse",
+    "maintenance.recount": "CounterMismatch",
     "cache_purges": "CachePurge PurgeAttempt PurgeRequest",
-    "db.dialect": "Dialect",
-    "db.statistics": "DatabaseStatistics",
+    "db.engines.dialect": "Dialect",
+    "maintenance.statistics": "DatabaseStatistics",
     "errors": """
         BadRequestError ConflictError ErrorCollector FieldError ForbiddenError ImageHostError
         InsufficientStorageError InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError
@@ -38,27 +38,27 @@ EXPORTS: dict[str, str] = {
     "observer": "Measurement Observer PoolLoad",
     "resources": "AlbumRecord ImageRecord Links PublicAlbumRecord PublicImageRecord UrlBuilder",
     "services": """
-        AccountService AlbumService Blob CheckName CheckProgress Finding FindingKind GarbageReport
-        IdempotentRequest IntegrityService KeyService LeasedDelivery MemberStatus MembershipResult
-        ProgressCallback RateLimiter Rendered ResolvedImage SessionService SignInAttempt SubOperation
-        WebhookService WindowState
+        AccountService AlbumService Blob
+        IdempotentRequest LeasedDelivery KeyService MemberStatus MembershipResult RateLimiter
+        Rendered ResolvedImage SessionService SignInAttempt SubOperation WebhookService WindowState
     """,
+    "maintenance.check": "CheckName CheckProgress Finding FindingKind IntegrityService ProgressCallback",
+    "maintenance.garbage": "GarbageReport",
     "services.accounts": "AccountChanges",
     "services.cache_purges": "CachePurgeService",
-    "services.adoption": "Adoption adopt",
-    "services.backup": "BackupInfo BackupProgress BackupResult BackupService",
+    "maintenance.adoption": "Adoption adopt",
+    "maintenance.backup": "BackupInfo BackupProgress BackupResult BackupService",
     "services.bulk": "Admit BulkResult BulkStatus",
     "services.delivery": "ImageResolver",
     "services.idempotency": "IdempotencyService ResultRecorder",
     "services.images": "ImageService",
-    "services.imports": """
+    "maintenance.importers": """
         ImportAlbum ImportItem ImportOptions ImportResult ImportService ImportSource ImportStatus OmittedItem
         SourceItem
     """,
-    "services.maintenance": "HostStatistics MaintenanceService",
-    "services.owners": "Owner",
-    "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef SessionRef WebhookRef",
-    "services.restore": "RestoreResult restore",
+    "maintenance.service": "HostStatistics MaintenanceService",
+    "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef Owner SessionRef WebhookRef",
+    "maintenance.restore": "RestoreResult restore",
     "services.unit_of_work": "Subscriber",
     "services.upload": "UploadService UploadSource",
     "settings": """

@@ -9,29 +9,27 @@ from pathlib import Path
 from typing import Unpack
 
 from imagehost_core._util.clock import Clock, utc_now
+from imagehost_core.assembly import assemble_services
+from imagehost_core.context import open_context
 from imagehost_core.headers import CameraData
 from imagehost_core.ids import Random
 from imagehost_core.lists import PageRequest
+from imagehost_core.maintenance.backup import BackupService
+from imagehost_core.maintenance.check import Finding, IntegrityService, ProgressCallback
+from imagehost_core.maintenance.importers import ImportService
+from imagehost_core.maintenance.service import MaintenanceService
 from imagehost_core.models import GalleryPage, Image, Principal
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
-from imagehost_core.services.assembly import assemble_services
-from imagehost_core.services.backup import BackupService
 from imagehost_core.services.cache_purges import CachePurgeService
-from imagehost_core.services.camera_data import read_stored_camera_data
-from imagehost_core.services.context import open_context
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
-from imagehost_core.services.images import ImageService
-from imagehost_core.services.imports import ImportService
-from imagehost_core.services.integrity import Finding, IntegrityService, ProgressCallback
+from imagehost_core.services.images import ImageService, read_stored_camera_data
 from imagehost_core.services.keys import KeyService
-from imagehost_core.services.maintenance import MaintenanceService
-from imagehost_core.services.owners import Owner
 from imagehost_core.services.rate_limiter import RateLimiter
-from imagehost_core.services.references import AlbumRef, ImageRef
+from imagehost_core.services.references import AlbumRef, ImageRef, Owner
 from imagehost_core.services.rendering import Rendered
 from imagehost_core.services.sessions import SessionService
 from imagehost_core.services.unit_of_work import Subscriber

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from imagehost_core.db.columns import integer
-from imagehost_core.db.database import Queryable, Transaction
+from imagehost_core.db.engines.database import Queryable, Transaction, integer
 from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Image
 

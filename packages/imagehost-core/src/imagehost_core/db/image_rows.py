@@ -8,8 +8,7 @@ from functools import lru_cache
 from operator import itemgetter
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.columns import integer, text, timestamp
-from imagehost_core.db.database import SqlRow, SqlValue
+from imagehost_core.db.engines.database import SqlRow, SqlValue, integer, text, timestamp
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import Image

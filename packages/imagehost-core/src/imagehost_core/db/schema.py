@@ -6,8 +6,8 @@ reused (`AUTOINCREMENT`). Lists are sorted by a column, then the id, so their in
 those of the list; the columns behind them are those of filters, so that skipped items cost no row.
 
 Counters (`image_count`, `public_image_count`, `album_count`, `used_bytes`, `key_count`, `delivery_count`, and
-the table `counters`) are changed in the transaction that changes what they count; `imagehost_core.db.recount`
-compares them.
+the table `counters`) are changed in the transaction that changes what they count;
+`imagehost_core.maintenance.recount` compares them.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ CREATE TABLE idempotency_results (
     FOREIGN KEY (account_id, key) REFERENCES idempotency_keys (account_id, key) ON DELETE CASCADE
 ) WITHOUT ROWID;
 
--- The events with a delivery: see imagehost_core.db.outbox.
+-- The events with a delivery: see imagehost_core.db.repositories.outbox.
 CREATE TABLE events (
     number INTEGER PRIMARY KEY, -- shorter than the id in the rows and indexes of deliveries
     id TEXT NOT NULL,
@@ -210,7 +210,7 @@ CREATE INDEX cache_purges_by_next_attempt_at ON cache_purges (next_attempt_at);
 
 CREATE TABLE imports (
     account_id INTEGER NOT NULL REFERENCES accounts (id) ON DELETE CASCADE,
-    source TEXT NOT NULL, -- see imagehost_core.services.imports
+    source TEXT NOT NULL, -- see imagehost_core.maintenance.importers
     result_id TEXT NOT NULL,
     PRIMARY KEY (account_id, source)
 ) WITHOUT ROWID
@@ -303,7 +303,7 @@ _MEMBERS = (
     """,
     "CREATE INDEX invalidations_by_transaction ON invalidations (transaction_id)",
 )
-"""The tables of several hosts: see `imagehost_core.db.membership`."""
+"""The tables of several hosts: see `imagehost_core.db.engines.membership`."""
 _POSTGRES_MIGRATIONS = {
     "members": _MEMBERS,
     "postgres_secrets": (_SECRETS,),

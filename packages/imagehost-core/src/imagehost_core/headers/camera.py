@@ -17,9 +17,8 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from imagehost_core.headers.exif import find_tiff
-from imagehost_core.headers.metadata_blocks import MetadataBlocks
+from imagehost_core.headers.metadata_blocks import MAX_TEXT, MetadataBlocks, decode, one_line
 from imagehost_core.headers.place import read_place
-from imagehost_core.headers.texts import MAX_TEXT, decode, one_line
 
 MAX_ENTRIES = 512
 """The most entries of a directory that are read; the standard defines about 150."""

@@ -108,3 +108,21 @@ def _raw_profile(text: bytes) -> bytes:
 
 _UNWRAP: dict[Format, Callable[[HeaderReader, int, int], bytes]] = {Format.JPEG: _jpeg, Format.PNG: _png}
 """Formats that wrap metadata. WebP has it as it is, and so has GIF, after the name of the extension."""
+
+
+MAX_TEXT = 200
+"""The most characters of a text."""
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line of at most `MAX_TEXT` characters, without those that cannot be printed."""
+    words = "".join(character if character.isprintable() else " " for character in text).split()
+    return " ".join(words)[:MAX_TEXT].strip()
+
+
+def decode(raw: bytes) -> str:
+    """Return a text in UTF-8, or in Latin-1 if it is none."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")

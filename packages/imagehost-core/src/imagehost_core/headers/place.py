@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from imagehost_core.headers.texts import decode, one_line
+from imagehost_core.headers.metadata_blocks import decode, one_line
 
 MAX_PROPERTIES = 500
 """The most properties of a packet, and data sets of IPTC, that are read."""

@@ -9,10 +9,9 @@ from PIL import Image, ImageFile
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels.codecs import CODECS
-from imagehost_core.pixels.decode import decoder_errors, first_frame, frame_count
+from imagehost_core.pixels.decode import decoder_errors, first_frame, frame_count, set_alpha_flag
 from imagehost_core.pixels.encode import NO_METADATA, NO_OPTIONS, Metadata, metadata_options, save
 from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize, shared_palette
-from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
 
 INFINITE = 0
 """The loop count of an animation that never ends."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from PIL import Image
 
-from imagehost_core.pixels.buffers import RAW_MODES, pixel_buffer
+from imagehost_core.pixels.resample_native import RAW_MODES, pixel_buffer
 
 STRIP_PIXELS = 3 << 20
 """The approximate size of a strip: 12 MiB of pixels."""

@@ -18,8 +18,21 @@ from imagehost_core.formats import Format
 from imagehost_core.headers.exif import read_orientation
 from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits
 from imagehost_core.pixels.codecs import CODECS
-from imagehost_core.pixels.webp_alpha_flag import set_alpha_flag
 from imagehost_core.transform import Size
+
+_FLAGS_OFFSET = 20
+"""The offset of the VP8X flags: after `RIFF`, size, `WEBP`, `VP8X`, size."""
+_ALPHA = 0b0001_0000
+_ANIMATION = 0b0000_0010
+
+
+def set_alpha_flag(data: bytes) -> bytes:
+    """Return an animated WebP with its alpha flag set; any other file unchanged."""
+    flags = data[_FLAGS_OFFSET : _FLAGS_OFFSET + 1]
+    if data[12:16] != b"VP8X" or not flags or not flags[0] & _ANIMATION:
+        return data
+    return data[:_FLAGS_OFFSET] + bytes([flags[0] | _ALPHA]) + data[_FLAGS_OFFSET + 1 :]
+
 
 BLOCK_BYTES = 1 << 30
 """The largest block of memory in which Pillow stores the pixels of an image. With its default, 16 MiB, images

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import field, frozen
@@ -90,3 +92,20 @@ def set_oom_score(score: int) -> None:
     if not libc.LINUX:
         raise libc.NotSupportedError("only Linux supports this")
     Path("/proc/self/oom_score_adj").write_text(str(score), encoding="ascii")
+
+
+CPU_TIME_SIGNAL = "SIGPROF"
+"""The name of the signal that kills a process beyond the limit."""
+
+
+@contextmanager
+def cpu_time_limit(seconds: float) -> Iterator[None]:
+    """Kill this process if the block takes more CPU time, of all threads; no limit with 0, and on Windows."""
+    if sys.platform == "win32" or not seconds:
+        yield
+    else:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)

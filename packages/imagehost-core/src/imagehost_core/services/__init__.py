@@ -4,16 +4,7 @@ from imagehost_core.db import LeasedDelivery
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService, MembershipResult, MemberStatus
 from imagehost_core.services.delivery import Blob, ResolvedImage
-from imagehost_core.services.garbage import GarbageReport
 from imagehost_core.services.idempotency import IdempotentRequest, SubOperation
-from imagehost_core.services.integrity import (
-    CheckName,
-    CheckProgress,
-    Finding,
-    FindingKind,
-    IntegrityService,
-    ProgressCallback,
-)
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.rate_limiter import RateLimiter, SignInAttempt, WindowState
 from imagehost_core.services.rendering import Rendered
@@ -24,18 +15,11 @@ __all__ = [
     "AccountService",
     "AlbumService",
     "Blob",
-    "CheckName",
-    "CheckProgress",
-    "Finding",
-    "FindingKind",
-    "GarbageReport",
     "IdempotentRequest",
-    "IntegrityService",
     "KeyService",
     "LeasedDelivery",
     "MemberStatus",
     "MembershipResult",
-    "ProgressCallback",
     "RateLimiter",
     "Rendered",
     "ResolvedImage",

@@ -20,7 +20,7 @@ from imagehost_core.db import (
     SessionRepository,
     WebhookRepository,
 )
-from imagehost_core.db.database import ALL_IMAGES, Queryable, Transaction
+from imagehost_core.db.engines.database import ALL_IMAGES, Queryable, Transaction
 from imagehost_core.errors import (
     ConflictError,
     ErrorCollector,
@@ -32,10 +32,9 @@ from imagehost_core.errors import (
 from imagehost_core.ids import ImageId, Random
 from imagehost_core.lists import PageRequest, parse_page_request
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
-from imagehost_core.services.owners import account_name_errors
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.read_cache import ReadCache
-from imagehost_core.services.references import AccountRef, SessionRef, session_id_of
+from imagehost_core.services.references import AccountRef, SessionRef, account_name_errors, session_id_of
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage import GenerationTable, LockManager
 

@@ -12,14 +12,20 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
-from imagehost_core.db.database import Queryable, SqlValue, Transaction
+from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Album, Image, Page
 from imagehost_core.services.idempotency import ResultRecorder
-from imagehost_core.services.owners import Owner, get_account
-from imagehost_core.services.references import AlbumRef, ImageRef, album_id_of, parse_image_ids
+from imagehost_core.services.references import (
+    AlbumRef,
+    ImageRef,
+    Owner,
+    album_id_of,
+    get_account,
+    parse_image_ids,
+)
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.uploads import INVALID_TEXT, description_errors, has_visible_character, is_valid_text
 

@@ -35,8 +35,7 @@ from imagehost_core.models import Account, Image
 from imagehost_core.services.albums import record_membership_change, require_album
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import apply_changes, validate_changes
-from imagehost_core.services.owners import Owner, get_account
-from imagehost_core.services.references import ImageRef, parse_image_ids
+from imagehost_core.services.references import ImageRef, Owner, get_account, parse_image_ids
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage import GenerationTable, LockManager

@@ -18,7 +18,7 @@ from imagehost_core.cache_purges import (
     retry_delay,
 )
 from imagehost_core.db import CachePurgeRepository, Database
-from imagehost_core.db.database import Transaction
+from imagehost_core.db.engines.database import Transaction
 from imagehost_core.observer import CachePurgeAttempted, Observer
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.settings import PurgeSettings

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, CachePurgeRepository, Database, ImageRepository, Tombstone
-from imagehost_core.db.database import Queryable, Transaction, deleted_image
+from imagehost_core.db.engines.database import Queryable, Transaction, deleted_image
 from imagehost_core.events import DeletedImage
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import Account, Image
-from imagehost_core.services.cleanup import ImageEraser
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
-from imagehost_core.storage import DiskReserve, GenerationTable, LockManager
+from imagehost_core.storage import BlobStore, DiskReserve, GenerationTable, LockManager
+from imagehost_core.storage.cache.variant_cache import VariantCache
+from imagehost_core.storage.durable import translate_disk_errors
+
+log = logging.getLogger(__name__)
+
+
+@frozen
+class ImageEraser:
+    """The eraser of the files and variants of images whose record is deleted."""
+
+    _database: Database = field(repr=False)
+    _images: ImageRepository = field(repr=False)
+    _blobs: BlobStore = field(repr=False)
+    _variants: VariantCache = field(repr=False)
+
+    def erase(self, image_ids: Collection[ImageId]) -> dict[ImageId, Exception]:
+        """Remove the variants and files of images, then their tombstones. The caller holds the images' locks.
+
+        Returns:
+            The errors of images of which files, and so the tombstones, are left.
+        """
+        errors: dict[ImageId, Exception] = {}
+        for image_id in image_ids:
+            try:
+                with translate_disk_errors():
+                    self._variants.purge(image_id)
+                    self._blobs.delete(image_id)
+            except Exception as error:
+                errors[image_id] = error
+        erased = [image_id for image_id in image_ids if image_id not in errors]
+        try:
+            with self._database.transaction(blind=True) as transaction:
+                for image_id in erased:
+                    self._images.delete_tombstone(transaction, image_id)
+        except Exception as error:
+            errors |= dict.fromkeys(erased, error)
+        for image_id, cause in errors.items():
+            log.warning("image deletion incomplete, will retry: image=%s", image_id, exc_info=cause)
+        return errors
 
 
 @frozen

@@ -31,9 +31,9 @@ from imagehost_core.services.rendering import RenderingService, cache_key
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
 from imagehost_core.storage import BlobStore, GenerationTable
+from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.storage.staging import CHUNK_BYTES
-from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import (
     AUTO,
     DEFAULT_QUALITY,

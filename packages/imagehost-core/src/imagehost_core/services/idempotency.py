@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, to_micros
 from imagehost_core.db import Database, IdempotencyRepository, StoredResponse
-from imagehost_core.db.database import Transaction
+from imagehost_core.db.engines.database import Transaction
 from imagehost_core.errors import BadRequestError, ConflictError, FieldError, UnavailableError, quote_value
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account

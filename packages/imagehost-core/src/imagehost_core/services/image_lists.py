@@ -21,9 +21,8 @@ from imagehost_core.lists import (
     parse_image_list,
 )
 from imagehost_core.models import Account, Album, GalleryPage, Image, Page, PublicAlbum
-from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.read_cache import ReadCache
-from imagehost_core.services.references import AlbumRef, album_id_of
+from imagehost_core.services.references import AlbumRef, Owner, album_id_of, get_account
 
 IMAGES_IN_MEMORY = 2_000
 """Images of all pages in memory, per process. Most are in memory anyway, as rows of the database."""

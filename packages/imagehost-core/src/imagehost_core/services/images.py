@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Unpack
 
@@ -16,9 +17,10 @@ from imagehost_core.db import (
     Database,
     ImageRepository,
 )
-from imagehost_core.db.database import Queryable
+from imagehost_core.db.engines.database import Queryable
 from imagehost_core.errors import ErrorCollector, NotFoundError
 from imagehost_core.events import DeletedImage
+from imagehost_core.headers import CameraData, read_camera_data, read_metadata
 from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text
 from imagehost_core.lists import ImageFilter, ImageListRequest, ImageSort, PageRequest, parse_page_request
 from imagehost_core.models import Account, GalleryPage, Image, ImageChanges, Page
@@ -27,12 +29,11 @@ from imagehost_core.services.bulk import Admit, BulkImageService, BulkResult
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import apply_changes, validate_changes
 from imagehost_core.services.image_lists import ImageLists
-from imagehost_core.services.owners import Owner, get_account
-from imagehost_core.services.record_cache import RecordCache
-from imagehost_core.services.references import AlbumRef, ImageRef, image_id_of
+from imagehost_core.services.read_cache import RecordCache
+from imagehost_core.services.references import AlbumRef, ImageRef, Owner, get_account, image_id_of
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
-from imagehost_core.storage import GenerationTable, LockManager
+from imagehost_core.storage import BlobStore, GenerationTable, LockManager
 from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, Transform
 
 
@@ -404,3 +405,15 @@ def _require(image: Image | None, image_id: ImageId) -> Image:
     if image is None:
         raise NotFoundError(image_not_found_text(image_id))
     return image
+
+
+def read_stored_camera_data(blobs: BlobStore, image: Image) -> CameraData:
+    """Return what the EXIF, XMP and IPTC in the master of an image say.
+
+    Raises:
+        NotFoundError: The image was deleted meanwhile.
+        InternalError: The master is damaged.
+        UnavailableError: The store does not respond.
+    """
+    with blobs.open(image.id, checksum=image.sha256) as file:
+        return read_camera_data(read_metadata(file, file.seek(0, os.SEEK_END)))

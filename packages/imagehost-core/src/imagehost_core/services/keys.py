@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core.db import AccountRepository, Database, KeyRepository, SessionRepository
-from imagehost_core.db.database import Queryable
+from imagehost_core.db.engines.database import Queryable
 from imagehost_core.errors import (
     ConflictError,
     ErrorCollector,
@@ -35,14 +35,13 @@ from imagehost_core.models import (
     Scope,
     Session,
 )
-from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.principals import (
     INVALID_TOKEN,
     LAST_USED_RESOLUTION,
     PrincipalCache,
     principal_of,
 )
-from imagehost_core.services.references import KeyRef, key_id_of
+from imagehost_core.services.references import KeyRef, Owner, get_account, key_id_of
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, is_valid_text

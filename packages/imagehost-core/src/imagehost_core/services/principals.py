@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from attrs import field, frozen
 
 from imagehost_core._util.lru import LRUCache
-from imagehost_core.db.database import Transaction
+from imagehost_core.db.engines.database import Transaction
 from imagehost_core.errors import UnauthorizedError
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, Principal, Session
 from imagehost_core.storage import GenerationTable, LockManager

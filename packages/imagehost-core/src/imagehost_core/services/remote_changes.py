@@ -7,12 +7,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from imagehost_core.db.database import ALL_IMAGES, ProcessCaches, parse_deleted_image
+from imagehost_core.db.engines.database import ALL_IMAGES, ProcessCaches, parse_deleted_image
 from imagehost_core.ids import ImageId
 from imagehost_core.services.principals import LOCK as PRINCIPALS
 from imagehost_core.storage import BlobStore
-from imagehost_core.storage.leased_generations import LeasedGenerationTable
-from imagehost_core.storage.variant_cache import VariantCache
+from imagehost_core.storage.cache.variant_cache import VariantCache
+from imagehost_core.storage.generations import LeasedGenerationTable
 
 
 @runtime_checkable

@@ -28,8 +28,8 @@ from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.steps import QueueSteps
 from imagehost_core.storage import MASTER, BlobStore
 from imagehost_core.storage.blob_store import derivative_name
+from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.storage.checksums import recorded_checksum
-from imagehost_core.storage.variant_cache import VariantCache
 from imagehost_core.transform import Size, Transform, plan
 from imagehost_core.workers import Cost, ImageExecutor, Lane, WorkerRequest, render_cost
 from imagehost_core.workers.process import Worker

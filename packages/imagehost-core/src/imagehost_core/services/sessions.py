@@ -12,9 +12,8 @@ from imagehost_core.errors import NotFoundError, UnauthorizedError, quote_value
 from imagehost_core.ids import Random, new_session_id
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Page, Session, SessionWithToken
-from imagehost_core.services.owners import Owner, get_account
 from imagehost_core.services.principals import PrincipalCache
-from imagehost_core.services.references import SessionRef, session_id_of
+from imagehost_core.services.references import Owner, SessionRef, get_account, session_id_of
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import SessionSettings
 from imagehost_core.tokens import TokenKind, new_token, token_hash

@@ -22,7 +22,7 @@ from imagehost_core.db import (
     OutboxRepository,
     SessionRepository,
 )
-from imagehost_core.db.database import Transaction
+from imagehost_core.db.engines.database import Transaction
 from imagehost_core.errors import NotFoundError
 from imagehost_core.events import (
     AlbumCreated,

@@ -30,7 +30,7 @@ from imagehost_core.models import Account, Image
 from imagehost_core.observer import Observer, UploadEnded
 from imagehost_core.services.albums import require_album
 from imagehost_core.services.idempotency import ResultRecorder
-from imagehost_core.services.owners import Owner, get_account
+from imagehost_core.services.references import Owner, get_account
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import LimitSettings, UploadSettings
 from imagehost_core.storage import BlobStore, LockManager, StagedFile, StagingArea

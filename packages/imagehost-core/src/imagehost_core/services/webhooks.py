@@ -18,16 +18,15 @@ from imagehost_core.db import (
     LeasedDelivery,
     OutboxRepository,
     WebhookRepository,
-    leases,
 )
-from imagehost_core.db.database import Queryable, Transaction
+from imagehost_core.db.engines.database import Queryable, Transaction
+from imagehost_core.db.repositories import leases
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, Random, WebhookId, new_event_id, new_webhook_id
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_core.observer import DeliveryAttempted, Observer
-from imagehost_core.services.owners import Owner, get_account
-from imagehost_core.services.references import DeliveryRef, WebhookRef, webhook_id_of
+from imagehost_core.services.references import DeliveryRef, Owner, WebhookRef, get_account, webhook_id_of
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.storage import LockManager

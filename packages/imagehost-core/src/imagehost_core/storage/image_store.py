@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from imagehost_core.ids import ImageId
 from imagehost_core.settings import SettingsError, StorageSettings, parse_storage_url
-from imagehost_core.storage.blob_cache import BlobCache
 from imagehost_core.storage.blob_store import BlobStore
+from imagehost_core.storage.cache.blob_cache import BlobCache
 from imagehost_core.storage.layout import DataLayout
-from imagehost_core.storage.local_blob_store import LocalBlobStore
+from imagehost_core.storage.local.local_blob_store import LocalBlobStore
 from imagehost_core.storage.locks import LockManager
 from imagehost_core.storage.staging import StagingArea
 
@@ -42,9 +42,9 @@ def open_image_store(
         return LocalBlobStore(layout.images, staging)
     try:
         # An optional dependency.
-        from imagehost_core.storage.object_access import require_access
-        from imagehost_core.storage.object_blob_store import ObjectBlobStore
-        from imagehost_core.storage.object_store import open_object_store
+        from imagehost_core.storage.object.access import require_access
+        from imagehost_core.storage.object.object_blob_store import ObjectBlobStore
+        from imagehost_core.storage.object.store import open_object_store
 
         store = open_object_store(url, settings.timeout_seconds / 2)
         probe = open_object_store(url, min(settings.timeout_seconds / 2, PROBE_SECONDS))

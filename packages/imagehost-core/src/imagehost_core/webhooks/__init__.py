@@ -13,6 +13,16 @@ Pure functions: the caller resolves host names and sends requests.
 ```
 """
 
+from imagehost_core.webhooks.attempts import (
+    RESPONSE_EXCERPT_BYTES,
+    RETRY_SCHEDULE,
+    Attempt,
+    NextStep,
+    after_attempt,
+    new_webhook_secret,
+    retry_delay,
+    sign_webhook,
+)
 from imagehost_core.webhooks.concurrency import (
     MAX_IN_FLIGHT_PER_WEBHOOK,
     SenderLoad,
@@ -28,15 +38,6 @@ from imagehost_core.webhooks.endpoint import (
     require_public_address,
     require_public_addresses,
 )
-from imagehost_core.webhooks.retry import (
-    RESPONSE_EXCERPT_BYTES,
-    RETRY_SCHEDULE,
-    Attempt,
-    NextStep,
-    after_attempt,
-    retry_delay,
-)
-from imagehost_core.webhooks.signing import new_webhook_secret, sign_webhook
 from imagehost_core.webhooks.validation import HostResolver, resolve_host, validate_webhook
 
 __all__ = [

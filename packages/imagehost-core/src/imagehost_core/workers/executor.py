@@ -25,7 +25,7 @@ from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.observer import Observer, PoolLoad, TaskEnded, WorkerAcquired, ignore
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
-from imagehost_core.sandbox.cpu_time import CPU_TIME_SIGNAL
+from imagehost_core.sandbox.limits import CPU_TIME_SIGNAL
 from imagehost_core.steps import QueueSteps
 from imagehost_core.workers import failures, messages
 from imagehost_core.workers.costs import Cost

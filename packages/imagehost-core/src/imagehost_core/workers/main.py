@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from imagehost_core.sandbox import enter_sandbox
-from imagehost_core.sandbox.cpu_time import cpu_time_limit
 from imagehost_core.sandbox.enter import exit_with_parent
+from imagehost_core.sandbox.limits import cpu_time_limit
 from imagehost_core.workers import frames, messages
 from imagehost_core.workers.frames import Head
 from imagehost_core.workers.messages import Json, Ready, ResourceUsage, TaskError, TaskRequest, TaskResult

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import UnavailableError
-from imagehost_core.services.maintenance import require_ready
+from imagehost_core.maintenance.service import require_ready
 from imagehost_server._executors import ThreadLimiter
 
 CHECK_SECONDS = 5.0

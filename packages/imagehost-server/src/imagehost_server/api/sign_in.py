@@ -10,7 +10,7 @@ from litestar import Response
 from imagehost_core.errors import FieldError, UnauthorizedError, ValidationError
 from imagehost_core.limits import account_key, sign_in_keys
 from imagehost_core.models import SessionWithToken
-from imagehost_core.services.owners import account_name_errors
+from imagehost_core.services.references import account_name_errors
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.api.throttle import throttle_password_attempt
 from imagehost_server.auth.cookies import ended_cookies, session_cookies

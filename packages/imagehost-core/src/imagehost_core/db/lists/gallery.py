@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from imagehost_core.db.counters import GALLERY_IMAGES, add_to_total, total
-from imagehost_core.db.database import Queryable, SqlValue, Transaction
+from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction
 from imagehost_core.ids import ImageId
 
 IS_LISTED = """

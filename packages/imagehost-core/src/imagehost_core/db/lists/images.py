@@ -8,9 +8,8 @@ from time import monotonic
 import attrs
 from attrs import frozen
 
-from imagehost_core.db.columns import integer
 from imagehost_core.db.counters import GALLERY_IMAGES, total
-from imagehost_core.db.database import Database
+from imagehost_core.db.engines.database import Database, integer
 from imagehost_core.db.image_rows import to_image
 from imagehost_core.db.lists.pages import ItemList, Order, list_id, paginate
 from imagehost_core.db.lists.searches import find_page

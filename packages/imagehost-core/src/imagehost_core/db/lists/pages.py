@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from attrs import field, frozen
 
-from imagehost_core.db.database import Queryable, SqlRow, SqlValue
+from imagehost_core.db.engines.database import Queryable, SqlRow, SqlValue
 from imagehost_core.lists import CursorPosition, PageRequest, encode_cursor, require_cursor_of
 from imagehost_core.models import Page
 

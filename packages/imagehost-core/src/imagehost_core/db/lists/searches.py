@@ -16,8 +16,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from imagehost_core.db.columns import integer, text
-from imagehost_core.db.database import Database, SqlRow
+from imagehost_core.db.engines.database import Database, SqlRow, integer, text
 from imagehost_core.db.image_rows import first_number, last_number
 from imagehost_core.db.lists.pages import CheckedRows, ItemList, after_cursor, paginate, read_items, to_page
 from imagehost_core.db.lists.word_index import WordSearch

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from imagehost_core.db.database import SqlRow, Transaction
-from imagehost_core.db.dialect import Dialect
+from imagehost_core.db.engines.database import SqlRow, Transaction
+from imagehost_core.db.engines.dialect import Dialect
 from imagehost_core.ids import AccountId
 from imagehost_core.lists import is_whole_word, split_words
 from imagehost_core.models import Image

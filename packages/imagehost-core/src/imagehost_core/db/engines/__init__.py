@@ -1,0 +1,1 @@
+"""Engines of the database: SQLite and PostgreSQL behind one protocol."""

@@ -1,0 +1,248 @@
+"""The database of a host: what its two engines, SQLite and PostgreSQL, have in common.
+
+The repositories have one set of statements, with parameters like `:name`. What differs between the engines'
+SQL is in `imagehost_core.db.engines.dialect`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from attrs import field, frozen
+
+from imagehost_core._util.clock import Clock, from_micros, to_micros
+from imagehost_core.db.engines.dialect import Dialect
+from imagehost_core.ids import AccountId, ImageId
+from imagehost_core.storage.generations import CacheLease
+
+SqlValue = str | int | bytes | None
+"""A value of a column or parameter."""
+SqlRow = dict[str, SqlValue]
+"""A row of a result, by column name."""
+
+RETRY_AFTER_SECONDS = 5
+"""`Retry-After` of a query that was interrupted by its deadline."""
+
+
+ALL_IMAGES = "*"
+"""The key that invalidates the cache entries of all images, as after the suspension of an account."""
+
+_DELETED = "deleted:"
+
+
+def deleted_image(image_id: ImageId) -> str:
+    """Return the key that invalidates the cache entries and files of an image that is deleted."""
+    return _DELETED + image_id
+
+
+def parse_deleted_image(key: str) -> ImageId | None:
+    """Return the image of a key from `deleted_image`, or `None` for another key."""
+    return ImageId(key.removeprefix(_DELETED)) if key.startswith(_DELETED) else None
+
+
+@frozen
+class ProcessCaches:
+    """The caches of a process, as changes that other hosts make invalidate them.
+
+    Attributes:
+        host: The host of the process; processes of one host invalidate each other's caches by shared memory.
+        lease: The lease that reads of the caches check.
+        invalidate: Invalidates the entries of keys.
+        invalidate_all: Invalidates all entries.
+    """
+
+    host: str
+    lease: CacheLease = field(repr=False)
+    invalidate: Callable[[Collection[str]], object] = field(repr=False)
+    invalidate_all: Callable[[], object] = field(repr=False)
+
+
+class Queryable(Protocol):
+    """An object that runs queries: the database, or an open transaction."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The SQL of the engine, where the engines differ."""
+
+    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
+        """Return the first row of a query, or `None`."""
+
+    def fetch_all(
+        self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
+    ) -> list[SqlRow]:
+        """Return all rows of a query. They come from one snapshot; two queries may see two.
+
+        Args:
+            sql: The query.
+            values: Its parameters.
+            deadline: The time of `time.monotonic` after which the query is interrupted; `None`: no limit.
+
+        Raises:
+            UnavailableError: The query was interrupted.
+        """
+
+
+class Transaction(Queryable, Protocol):
+    """An open write transaction; it reads its own writes."""
+
+    def execute(self, sql: str, values: Mapping[str, SqlValue]) -> int:
+        """Execute a statement and return the number of rows that it changed."""
+
+    def insert(self, table: str, row: Mapping[str, SqlValue]) -> None:
+        """Insert a row."""
+
+    def insert_numbered(self, table: str, row: Mapping[str, SqlValue], key: str) -> int:
+        """Insert a row whose key is assigned by the database, and return the key.
+
+        Args:
+            table: The table.
+            row: The row without its key.
+            key: The column of the key.
+        """
+
+    def insert_rows(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[SqlValue]]) -> None:
+        """Insert many rows, given by their values in the order of the columns."""
+
+    def invalidate(self, keys: Collection[str]) -> None:
+        """Let other hosts invalidate cache entries before the transaction returns.
+
+        The caller invalidates those of its own host.
+
+        Args:
+            keys: Ids of images, `deleted_image` of those that are deleted, `ALL_IMAGES`, or keys of other
+                caches.
+        """
+
+    def on_commit(self, callback: Callable[[], object]) -> None:
+        """Call `callback` once the transaction is durable and its locks are released."""
+
+
+class Database(Queryable, Protocol):
+    """The database of a host."""
+
+    @property
+    def clock(self) -> Clock | None:
+        """The clock that all hosts of the database have in common; `None`: that of the host."""
+
+    def version(self) -> int | None:
+        """Return a number that differs after any commit, of this process or of another.
+
+        It changes no later than readers see the commit. `None`: the engine has no such number.
+        """
+
+    def transaction(
+        self, account_id: AccountId | None = None, *, blind: bool = False
+    ) -> AbstractContextManager[Transaction]:
+        """Run a block in a write transaction: durable when the block ends, rolled back if it raises.
+
+        What it has read does not change before it writes: no other transaction of its scope runs at the same
+        time.
+
+        If it invalidates cache entries, the block ends once no other host serves from memory what was before.
+
+        Args:
+            account_id: The scope, of a transaction that decides only by what belongs to one account. `None`:
+                everything, so that it runs alone.
+            blind: Whether it decides by nothing that it reads without a row lock; then it has no scope.
+
+        Raises:
+            InsufficientStorageError: The disk is full.
+            UnavailableError: Another transaction of the scope did not end in time, or the database does not
+                respond. If it does not respond to the commit, the change may be durable.
+        """
+
+    def discard_failed_commit(self) -> None:
+        """Ensure that no transaction whose commit failed is applied by the recovery after a crash.
+
+        Raises:
+            InternalError: The disk fails, so that it may be.
+        """
+
+    def without_time_limit(self) -> AbstractContextManager[None]:
+        """Let the statements of a block take as long as they need, as those of maintenance must.
+
+        The block must not yield to a caller. It may still have to wait for a lock, for a limited time.
+        """
+
+    def keep_coherent(self, caches: ProcessCaches) -> None:
+        """Begin to apply the changes of other hosts to the caches of this process; returns at once."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of the database, with its write-ahead log where that belongs to it alone."""
+
+    def copy_to(self, path: Path) -> None:
+        """Write a consistent copy of the database to a SQLite file, while other connections use it.
+
+        Args:
+            path: A file that does not exist.
+
+        Raises:
+            InsufficientStorageError: The disk is full.
+        """
+
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether writes are refused, because the host was or is being moved."""
+
+    def refuse_writes(self) -> None:
+        """Wait for writes in progress; let each later one raise UnavailableError, in all processes."""
+
+    def allow_writes(self) -> None:
+        """Allow writes again."""
+
+    def request_lock(self, name: str, seconds: float) -> AbstractContextManager[bool]:
+        """Hold the lock of a name while a block runs; no other host that shares the database holds it.
+
+        The threads and processes of one host must exclude each other by other means.
+
+        Args:
+            name: The purpose and the resource.
+            seconds: The longest time to wait. The block receives whether the lock was acquired.
+
+        Raises:
+            UnavailableError: The database does not respond.
+        """
+
+    def close(self) -> None:
+        """Close all connections. No other thread may be using the database any more."""
+
+
+def integer(row: SqlRow, name: str) -> int:
+    """Return the value of an integer column."""
+    value = row[name]
+    assert isinstance(value, int), name
+    return value
+
+
+def text(row: SqlRow, name: str) -> str:
+    """Return the value of a text column."""
+    value = row[name]
+    assert isinstance(value, str), name
+    return value
+
+
+def blob(row: SqlRow, name: str) -> bytes:
+    """Return the value of a column of bytes."""
+    value = row[name]
+    assert isinstance(value, bytes), name
+    return value
+
+
+def timestamp(row: SqlRow, name: str) -> datetime:
+    """Return the value of a timestamp column."""
+    return from_micros(integer(row, name))
+
+
+def optional_timestamp(row: SqlRow, name: str) -> datetime | None:
+    """Return the value of a nullable timestamp column."""
+    return None if row[name] is None else timestamp(row, name)
+
+
+def to_optional_micros(value: datetime | None) -> int | None:
+    """Return the value to store in a nullable timestamp column."""
+    return None if value is None else to_micros(value)

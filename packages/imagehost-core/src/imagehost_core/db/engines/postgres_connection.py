@@ -1,0 +1,153 @@
+"""Connections to PostgreSQL that wait for the server for a limited time."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from datetime import datetime
+from selectors import EVENT_READ, DefaultSelector
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import pq
+from psycopg.abc import PQGen
+from psycopg.adapt import Dumper
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import Diagnostic
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.numeric import Int8Dumper, IntLoader
+
+from imagehost_core._util.clock import from_micros
+from imagehost_core.db.engines.dialect import POSTGRES
+
+T = TypeVar("T")
+
+_CONNECT_SECONDS = 5
+_GRACE_SECONDS = 2.0
+"""Seconds beyond the timeout of a statement after which a server that does not respond is given up."""
+_CANCEL_SECONDS = 1
+"""Seconds that asking the server to cancel a statement may take."""
+_PARAMETERS: dict[str, str | int] = {
+    "connect_timeout": _CONNECT_SECONDS,
+    # A server that was cut off is noticed, though it sends nothing.
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+    # Of several servers in the URL, the one that is not a standby.
+    "target_session_attrs": "read-write",
+    "application_name": "imagehost",
+    "client_encoding": "UTF8",
+}
+"""Parameters of connections that the URL does not set
+(https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS)."""
+
+
+def connection_parameters(url: str) -> dict[str, Any]:
+    """Return the arguments of `PostgresConnection.connect` for the URL of a database."""
+    return {"autocommit": True, "row_factory": dict_row, **_PARAMETERS, **conninfo_to_dict(url)}
+
+
+def read_server_clock(connection: psycopg.Connection[DictRow]) -> datetime:
+    """Return the time of the server's clock."""
+    row = connection.execute(f"SELECT {POSTGRES.now} AS micros".encode()).fetchone()
+    assert row is not None
+    return from_micros(row["micros"])
+
+
+class TextDumper(Dumper):
+    """Sends a text without what PostgreSQL cannot store: NUL and surrogates are replaced.
+
+    Texts to be stored are validated before and have neither, so a search for such a text finds nothing.
+    """
+
+    def dump(self, obj: str) -> bytes:
+        """Return the text in UTF-8."""
+        return obj.replace("\0", "\ufffd").encode(errors="replace")
+
+
+class PostgresConnection(psycopg.Connection[DictRow]):
+    """A connection that waits for the server no longer than until a deadline.
+
+    Attributes:
+        timeout: The longest time of a statement, in seconds.
+        deadline: The time of `time.monotonic` after which the current statement is given up.
+        warning: The last warning of the server, or `None`.
+    """
+
+    timeout: float | None = None
+    deadline: float | None = None
+    warning: str | None = None
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Wait for a response, as `psycopg.Connection.wait` does, but until the deadline at the latest.
+
+        The connection is closed if there is none, because the server may be frozen or cut off.
+        """
+        if timeout is None:
+            timeout = self.timeout
+            if self.deadline is not None:
+                timeout = max(0.0, self.deadline - time.monotonic())
+        try:
+            return super().wait(gen, interval, timeout)
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
+                with suppress(psycopg.Error):
+                    self.cancel_safe(timeout=_CANCEL_SECONDS)
+                self.pgconn.finish()
+            raise
+
+    def has_ended(self) -> bool:
+        """Return whether the server has ended the session, as far as it has told; without a round trip."""
+        if self.closed:
+            return True
+        try:
+            with DefaultSelector() as selector:
+                selector.register(self.pgconn.socket, EVENT_READ)
+                # What arrives without a request is a notice, a part of the TLS handshake, or the end.
+                while selector.select(0):
+                    self.pgconn.consume_input()
+        except psycopg.OperationalError:
+            self.pgconn.finish()
+        return self.closed
+
+    def configure(self, lock_timeout: float, statement_timeout: float) -> None:
+        """Set up a new connection.
+
+        Args:
+            lock_timeout: The longest time that a statement waits for a lock, in seconds.
+            statement_timeout: The longest time of a statement, in seconds.
+        """
+        self.add_notice_handler(self._receive_notice)
+        self.adapters.register_dumper(int, Int8Dumper)
+        self.adapters.register_dumper(str, TextDumper)
+        self.adapters.register_loader("numeric", IntLoader)
+        # A plan for any values could sort a whole list to find a page of it.
+        settings = {"plan_cache_mode": "force_custom_plan", "jit": "off", "lock_timeout": _ms(lock_timeout)}
+        # To start parallel workers takes longer than the statements of requests.
+        settings["max_parallel_workers_per_gather"] = "0"
+        self._set(settings | self._limits(statement_timeout))
+
+    def _receive_notice(self, notice: Diagnostic) -> None:
+        if notice.severity_nonlocalized == "WARNING":
+            self.warning = notice.message_primary
+
+    def limit_statements(self, statement_timeout: float | None) -> None:
+        """Change the longest time of a statement, in seconds; `None`: no limit."""
+        self._set(self._limits(statement_timeout))
+
+    def _limits(self, statement_timeout: float | None) -> dict[str, str]:
+        self.timeout = None if statement_timeout is None else statement_timeout + _GRACE_SECONDS
+        seconds = statement_timeout or 0
+        return {
+            "statement_timeout": _ms(seconds),
+            # Of a process that stops in the middle of a transaction.
+            "idle_in_transaction_session_timeout": _ms(2 * seconds),
+        }
+
+    def _set(self, settings: dict[str, str]) -> None:
+        self.execute("; ".join(f"SET {name} = {value}" for name, value in settings.items()))
+
+
+def _ms(seconds: float) -> str:
+    return str(round(1_000 * seconds))

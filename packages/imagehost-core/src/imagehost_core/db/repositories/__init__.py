@@ -1,0 +1,1 @@
+"""Repositories: the statements of each kind of record."""

@@ -1,0 +1,143 @@
+"""The albums table. An album's cover is the newest of its images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from attrs import frozen
+
+from imagehost_core._util.clock import to_micros
+from imagehost_core.db.counters import count_album
+from imagehost_core.db.engines.database import (
+    Database,
+    Queryable,
+    SqlRow,
+    SqlValue,
+    Transaction,
+    integer,
+    text,
+    timestamp,
+)
+from imagehost_core.db.image_rows import COLUMNS as IMAGE_COLUMNS
+from imagehost_core.db.image_rows import to_image
+from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
+from imagehost_core.db.lists.pages import ItemList, list_id, paginate
+from imagehost_core.ids import AccountId, AlbumId
+from imagehost_core.lists import PageRequest
+from imagehost_core.models import Album, Image, Page, PublicAlbum
+
+_COVER_COLUMNS = ", ".join(f"cover.{name} AS cover_{name}" for name in IMAGE_COLUMNS)
+# One statement reads one snapshot: the cover cannot be deleted between the count and the cover's row.
+_SELECT_WITH_COVER = f"""
+SELECT item.*, {_COVER_COLUMNS}
+FROM albums AS item
+LEFT JOIN images AS cover ON cover.id = (
+    SELECT images.id FROM images WHERE images.album_id = item.id {{condition}}
+    ORDER BY images.created_at DESC, images.id DESC LIMIT 1
+)
+"""  # noqa: S608 - column names are constants
+_SELECT = _SELECT_WITH_COVER.format(condition="")
+_SELECT_PUBLIC = f"""
+{_SELECT_WITH_COVER.format(condition="AND images.is_public = 1")}
+WHERE item.id = :id AND item.is_public = 1
+    AND EXISTS (SELECT 1 FROM accounts WHERE id = item.account_id AND suspended_at IS NULL)
+"""  # noqa: S608 - a constant
+
+
+@frozen
+class AlbumRepository:
+    """Albums in the database."""
+
+    database: Database
+
+    def get(
+        self, album_id: AlbumId, account_id: AccountId, queryable: Queryable | None = None
+    ) -> Album | None:
+        """Return an album of an account, or `None`."""
+        row = (queryable or self.database).fetch_one(
+            f"{_SELECT} WHERE item.id = :id AND item.account_id = :account",
+            {"id": album_id, "account": account_id},
+        )
+        return None if row is None else to_album(row)
+
+    def get_public(self, album_id: AlbumId) -> PublicAlbum | None:
+        """Return a public album of an account that is not suspended, or `None`."""
+        row = self.database.fetch_one(_SELECT_PUBLIC, {"id": album_id})
+        if row is None:
+            return None
+        return PublicAlbum(
+            id=AlbumId(integer(row, "id")),
+            name=text(row, "name"),
+            description=text(row, "description"),
+            image_count=integer(row, "public_image_count"),
+            cover=_to_cover(row),
+        )
+
+    def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Album]:
+        """Return one page of an account's albums."""
+        row = self.database.fetch_one(
+            "SELECT album_count FROM accounts WHERE id = :account", {"account": account_id}
+        )
+        albums = ItemList(
+            id=list_id("albums", account_id),
+            table="albums",
+            has_numbers=True,
+            where="item.account_id = :account",
+            values={"account": account_id},
+            to_item=to_album,
+            select=_SELECT,
+        )
+        return paginate(self.database, albums, request, 0 if row is None else integer(row, "album_count"))
+
+    def insert(
+        self, transaction: Transaction, account_id: AccountId, fields: Mapping[str, SqlValue], now: datetime
+    ) -> AlbumId:
+        """Insert an album with the fields `name`, `description` and `is_public`."""
+        now_micros = to_micros(now)
+        row = {"account_id": account_id, **fields, "created_at": now_micros, "updated_at": now_micros}
+        count_album(transaction, account_id, 1)
+        return AlbumId(transaction.insert_numbered("albums", row, "id"))
+
+    def update(
+        self, transaction: Transaction, album_id: AlbumId, fields: Mapping[str, SqlValue], now: datetime
+    ) -> None:
+        """Update some of an album's fields `name`, `description` and `is_public`."""
+        before = transaction.fetch_one("SELECT is_public FROM albums WHERE id = :id", {"id": album_id})
+        assignments = "".join(f"{name} = :{name}, " for name in fields)
+        transaction.execute(
+            f"UPDATE albums SET {assignments}updated_at = :now WHERE id = :id",  # noqa: S608
+            {**fields, "id": album_id, "now": to_micros(now)},
+        )
+        if before is not None and before["is_public"] != fields.get("is_public", before["is_public"]):
+            refresh_gallery(transaction, GalleryScope.ALBUM, album_id)
+
+    def delete(self, transaction: Transaction, album: Album) -> None:
+        """Delete an album; its images stay, in no album."""
+        if not album.is_public:
+            # An image in no album is listed like one in a public album.
+            transaction.execute("UPDATE albums SET is_public = 1 WHERE id = :id", {"id": album.id})
+            refresh_gallery(transaction, GalleryScope.ALBUM, album.id)
+        count_album(transaction, album.account_id, -1)
+        transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album.id})
+
+
+def to_album(row: SqlRow) -> Album:
+    """Convert a row of the query for albums with their covers."""
+    return Album(
+        id=AlbumId(integer(row, "id")),
+        account_id=AccountId(integer(row, "account_id")),
+        name=text(row, "name"),
+        description=text(row, "description"),
+        is_public=bool(row["is_public"]),
+        image_count=integer(row, "image_count"),
+        cover=_to_cover(row),
+        created_at=timestamp(row, "created_at"),
+        updated_at=timestamp(row, "updated_at"),
+    )
+
+
+def _to_cover(row: SqlRow) -> Image | None:
+    if row["cover_id"] is None:
+        return None
+    return to_image({name: row[f"cover_{name}"] for name in IMAGE_COLUMNS})

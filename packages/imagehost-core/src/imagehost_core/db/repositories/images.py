@@ -1,0 +1,215 @@
+"""The images table, and the tombstones of images whose files are being deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from zlib import crc32
+
+from attrs import frozen
+
+from imagehost_core._util.clock import to_micros
+from imagehost_core.db.counters import count_image
+from imagehost_core.db.engines.database import (
+    Database,
+    Queryable,
+    SqlRow,
+    SqlValue,
+    Transaction,
+    blob,
+    integer,
+    text,
+    timestamp,
+)
+from imagehost_core.db.image_rows import first_number, optional_album_id, to_image, to_row
+from imagehost_core.db.lists.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
+from imagehost_core.db.lists.word_index import delete_words, insert_words, update_words
+from imagehost_core.ids import AccountId, AlbumId, ImageId
+from imagehost_core.models import Image
+
+_UPDATABLE = ("album_id", "description", "is_public", "filename", "updated_at")
+_SELECT = "SELECT * FROM images AS item"
+_SELECT_DELIVERED = """
+SELECT item.*, accounts.signing_secret AS signing_secret FROM images AS item
+JOIN accounts ON accounts.id = item.account_id WHERE item.id = :id AND accounts.suspended_at IS NULL
+"""
+
+
+@frozen
+class Tombstone:
+    """A deleted image whose files may still be on the disk.
+
+    Attributes:
+        id: The image's id.
+        account_id: The account that owned it.
+        album_id: The album that it was in, or `None`.
+        deleted_at: When its row was deleted.
+    """
+
+    id: ImageId
+    account_id: AccountId
+    album_id: AlbumId | None
+    deleted_at: datetime
+
+
+@frozen
+class ImageRepository:
+    """Images in the database."""
+
+    database: Database
+
+    def get(self, image_id: ImageId, queryable: Queryable | None = None) -> Image | None:
+        """Return an image of any account, or `None`."""
+        row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": image_id})
+        return None if row is None else to_image(row)
+
+    def get_delivered(self, image_id: ImageId) -> tuple[Image, bytes] | None:
+        """Return an image of an account that is not suspended, with that one's signing secret, or `None`."""
+        row = self.database.fetch_one(_SELECT_DELIVERED, {"id": image_id})
+        return None if row is None else (to_image(row), blob(row, "signing_secret"))
+
+    def get_public(self, image_id: ImageId) -> Image | None:
+        """Return a public image of an account that is not suspended, or `None`."""
+        found = self.get_delivered(image_id)
+        return found[0] if found is not None and found[0].is_public else None
+
+    def get_owned(
+        self, image_id: ImageId, account_id: AccountId, queryable: Queryable | None = None
+    ) -> Image | None:
+        """Return an image of an account, or `None`, in equal time for a missing and for a foreign one."""
+        row = (queryable or self.database).fetch_one(
+            f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": image_id, "account": account_id}
+        )
+        return None if row is None else to_image(row)
+
+    def get_many(
+        self,
+        image_ids: Iterable[ImageId],
+        account_id: AccountId | None = None,
+        queryable: Queryable | None = None,
+    ) -> dict[ImageId, Image]:
+        """Return the images that exist of the given ids, by id.
+
+        Args:
+            image_ids: The ids.
+            account_id: Only images of this account; `None` for any account.
+            queryable: An open transaction, or the database.
+        """
+        values: dict[str, SqlValue] = {"ids": json.dumps(list(image_ids))}
+        queryable = queryable or self.database
+        where = f"WHERE id IN {queryable.dialect.texts('ids')}"
+        if account_id is not None:
+            where, values = f"{where} AND account_id = :account", {**values, "account": account_id}
+        images = map(to_image, queryable.fetch_all(f"{_SELECT} {where}", values))
+        return {image.id: image for image in images}
+
+    def exists(self, image_id: ImageId) -> bool:
+        """Return whether an image exists now."""
+        return self.get(image_id) is not None
+
+    def existing(self, image_ids: Iterable[ImageId]) -> frozenset[ImageId]:
+        """Return those of the given ids that are ids of images."""
+        sql = f"SELECT id FROM images WHERE id IN {self.database.dialect.texts('ids')}"  # noqa: S608
+        rows = self.database.fetch_all(sql, {"ids": json.dumps(list(image_ids))})
+        return frozenset(ImageId(text(row, "id")) for row in rows)
+
+    def ids_by_account(
+        self, account_id: AccountId, queryable: Queryable | None = None
+    ) -> tuple[ImageId, ...]:
+        """Return the ids of an account's images, including deleted ones with a tombstone."""
+        sql = (
+            "SELECT id FROM images WHERE account_id = :account "
+            "UNION ALL SELECT image_id FROM tombstones WHERE account_id = :account"
+        )
+        rows = (queryable or self.database).fetch_all(sql, {"account": account_id})
+        return tuple(ImageId(text(row, "id")) for row in rows)
+
+    def ids_by_album(self, album_id: AlbumId, queryable: Queryable | None = None) -> tuple[ImageId, ...]:
+        """Return the ids of an album's images, including deleted ones with a tombstone."""
+        sql = (
+            "SELECT id FROM images WHERE album_id = :album "
+            "UNION ALL SELECT image_id FROM tombstones WHERE album_id = :album"
+        )
+        rows = (queryable or self.database).fetch_all(sql, {"album": album_id})
+        return tuple(ImageId(text(row, "id")) for row in rows)
+
+    def insert(self, transaction: Transaction, image: Image) -> None:
+        """Insert an image."""
+        # Two transactions that run at the same time do not choose the same number: that of the id is random.
+        number = first_number(to_micros(image.created_at)) + crc32(image.id.encode()) // 2**4
+        while transaction.fetch_one("SELECT 1 FROM images WHERE number = :number", {"number": number}):
+            number += 1
+        transaction.insert("images", {"number": number, **to_row(image)})
+        insert_words(transaction, number, image)
+        count_image(transaction, None, image)
+        add_to_gallery(transaction, image.id)
+
+    def update(self, transaction: Transaction, image: Image) -> None:
+        """Update the columns of an image that its owner may change; the image must exist."""
+        before = self.get(image.id, transaction)
+        assert before is not None, image.id
+        row = to_row(image)
+        assignments = ", ".join(f"{name} = :{name}" for name in _UPDATABLE)
+        values = {name: row[name] for name in ("id", *_UPDATABLE)}
+        transaction.execute(f"UPDATE images SET {assignments} WHERE id = :id", values)  # noqa: S608
+        if (image.filename, image.description) != (before.filename, before.description):
+            update_words(transaction, image)
+        if (image.filename, image.is_public) != (before.filename, before.is_public):
+            transaction.invalidate([image.id])
+        if (image.album_id, image.is_public) != (before.album_id, before.is_public):
+            count_image(transaction, before, image)
+            refresh_gallery(transaction, GalleryScope.IMAGE, image.id)
+
+    def update_derivatives(self, transaction: Transaction, image: Image) -> None:
+        """Update the derivatives of an image."""
+        values = {"id": image.id, "derivatives": to_row(image)["derivatives"]}
+        transaction.execute("UPDATE images SET derivatives = :derivatives WHERE id = :id", values)
+        transaction.invalidate([image.id])
+
+    def insert_tombstone(self, transaction: Transaction, image: Image, now: datetime) -> None:
+        """Replace an image's row, as the transaction reads it, by a tombstone."""
+        count_image(transaction, image, None)
+        remove_from_gallery(transaction, GalleryScope.IMAGE, image.id)
+        delete_words(transaction, image)
+        transaction.execute("DELETE FROM images WHERE id = :id", {"id": image.id})
+        transaction.insert(
+            "tombstones",
+            {
+                "image_id": image.id,
+                "account_id": image.account_id,
+                "album_id": image.album_id,
+                "deleted_at": to_micros(now),
+            },
+        )
+
+    def delete_tombstone(self, transaction: Transaction, image_id: ImageId) -> None:
+        """Delete a tombstone, when all files of the image have been deleted."""
+        transaction.execute("DELETE FROM tombstones WHERE image_id = :id", {"id": image_id})
+
+    def tombstone(self, image_id: ImageId) -> Tombstone | None:
+        """Return the tombstone of an image, or `None`."""
+        return self.tombstones_of([image_id]).get(image_id)
+
+    def tombstones_of(
+        self, image_ids: Iterable[ImageId], queryable: Queryable | None = None
+    ) -> dict[ImageId, Tombstone]:
+        """Return the tombstones of those of the given ids that have one, by id."""
+        queryable = queryable or self.database
+        sql = f"SELECT * FROM tombstones WHERE image_id IN {queryable.dialect.texts('ids')}"  # noqa: S608
+        rows = queryable.fetch_all(sql, {"ids": json.dumps(list(image_ids))})
+        return {tombstone.id: tombstone for tombstone in map(_to_tombstone, rows)}
+
+    def tombstones(self) -> tuple[ImageId, ...]:
+        """Return the ids of all images with a tombstone."""
+        rows = self.database.fetch_all("SELECT image_id FROM tombstones", {})
+        return tuple(ImageId(text(row, "image_id")) for row in rows)
+
+
+def _to_tombstone(row: SqlRow) -> Tombstone:
+    return Tombstone(
+        id=ImageId(text(row, "image_id")),
+        account_id=AccountId(integer(row, "account_id")),
+        album_id=optional_album_id(row),
+        deleted_at=timestamp(row, "deleted_at"),
+    )

@@ -1,0 +1,76 @@
+"""The integrity check of a host: everything that the database and the files say about each other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from attrs import field, frozen
+
+from imagehost_core.errors import ConflictError
+from imagehost_core.maintenance.check.database_checks import DatabaseChecker
+from imagehost_core.maintenance.check.findings import (
+    CheckName,
+    CheckProgress,
+    Finding,
+    ProgressCallback,
+)
+from imagehost_core.maintenance.check.image_files import ImageFileChecker
+from imagehost_core.maintenance.check.unreferenced_files import UnreferencedFileChecker
+
+log = logging.getLogger(__name__)
+
+
+@frozen
+class IntegrityService:
+    """The integrity check of a host."""
+
+    _database: DatabaseChecker = field(repr=False)
+    _files: ImageFileChecker = field(repr=False)
+    _unreferenced: UnreferencedFileChecker = field(repr=False)
+
+    def check(
+        self, *, repair: bool = False, quick: bool = False, progress: ProgressCallback | None = None
+    ) -> Iterator[Finding]:
+        """Yield everything that is wrong, as `ImageHost.check` does."""
+        report = progress or (lambda _: None)
+        database, files, unreferenced = self._database, self._files, self._unreferenced
+        checks: dict[CheckName, Callable[[], Iterator[Finding]]] = {
+            CheckName.REFERENCES: partial(database.check_references, repair=repair),
+            CheckName.IMAGES: partial(files.check, repair=repair, quick=quick, report=report),
+            CheckName.ORPHANS: partial(self._check_orphans, repair=repair),
+            CheckName.UNKNOWN: partial(unreferenced.check_unknown),
+            CheckName.DELETIONS: partial(unreferenced.check_deletions, repair=repair),
+            CheckName.VARIANTS: partial(unreferenced.check_variants, repair=repair),
+            CheckName.STAGING: partial(unreferenced.check_staging, repair=repair),
+            CheckName.EVENTS: partial(database.check_events, repair=repair),
+            CheckName.RESERVATIONS: partial(database.check_reservations, repair=repair),
+            # Repairs before change what is counted.
+            CheckName.INDEXES: partial(database.check_indexes, repair=repair, quick=quick),
+            CheckName.COUNTERS: partial(database.check_counters, repair=repair),
+        }
+        report(CheckProgress(CheckName.STRUCTURE))
+        is_readable = True
+        for finding in database.check_structure(repair=repair, quick=quick):
+            is_readable = is_readable and finding.is_repaired
+            yield finding
+        if not is_readable:
+            # A query of a damaged file may fail, or return what was never written.
+            return
+        if not quick:
+            checks[CheckName.CHECKSUMS] = partial(unreferenced.check_checksums, repair=repair)
+        for name, check in checks.items():
+            report(CheckProgress(name))
+            yield from check()
+
+    def _check_orphans(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the images with files and without a record; many are not repaired."""
+        if repair:
+            try:
+                yield from self._unreferenced.check_orphans(repair=True)
+                return
+            except ConflictError as error:
+                # Raised before the first one.
+                log.error("files without a record are not removed: %s", error.details)
+        yield from self._unreferenced.check_orphans(repair=False)

@@ -1,0 +1,186 @@
+"""Checks for files that nothing refers to: of images, of variants, and of processes that have exited."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+
+from attrs import field, frozen
+
+from imagehost_core.db import ImageRepository
+from imagehost_core.errors import UnavailableError
+from imagehost_core.ids import ImageId
+from imagehost_core.maintenance.check.findings import Finding, FindingKind
+from imagehost_core.maintenance.installation import InstallationGuard
+from imagehost_core.services.deletion import ImageEraser
+from imagehost_core.storage import BlobStore, GenerationTable, LockManager, StagingArea
+from imagehost_core.storage.cache.variant_cache import VariantCache
+
+log = logging.getLogger(__name__)
+
+_BATCH = 1_000
+"""Ids of files that one query looks up."""
+
+
+@frozen
+class UnreferencedFileChecker:
+    """The checks for files that nothing refers to.
+
+    Each file is checked while the lock of its image is held: an upload holds it until its record is
+    committed, a deletion until the last file is gone, and a renderer while it stores a variant.
+    """
+
+    _images: ImageRepository = field(repr=False)
+    _blobs: BlobStore = field(repr=False)
+    _variants: VariantCache = field(repr=False)
+    _locks: LockManager = field(repr=False)
+    _generations: GenerationTable = field(repr=False)
+    _staging: StagingArea = field(repr=False)
+    _eraser: ImageEraser = field(repr=False)
+    _installation: InstallationGuard = field(repr=False)
+
+    def check_orphans(
+        self, *, repair: bool, allow_many: bool = False, allow_newer: bool = False
+    ) -> Iterator[Finding]:
+        """Yield the images whose files are stored though there is no record; delete the files.
+
+        Args:
+            repair: Whether to delete the files.
+            allow_many: Whether to delete them although they are many beside those with a record.
+            allow_newer: Whether to delete those too that are newer than a restored backup.
+
+        Raises:
+            ConflictError: They are many, or the installation is another; nothing is deleted.
+        """
+        installation = self._installation
+        found = installation.unrecorded(
+            self._images, collect=repair, allow_many=allow_many, allow_newer=allow_newer
+        )
+        for image_id in found:
+            with self._locks.acquire("image", image_id):
+                sizes = self._blobs.sizes(image_id)
+                is_orphan = self._blobs.has(image_id) and not self._is_known(image_id)
+                is_orphan = is_orphan and not self._blobs.may_be_uploading(image_id)
+                is_deleted = (
+                    is_orphan
+                    and repair
+                    and not installation.is_protected(image_id, allow_newer=allow_newer)
+                    and _try(partial(self._blobs.delete, image_id))
+                )
+            if is_orphan:
+                size = sum(sizes.values())
+                details = f"expected a record for the stored files (size {size}) but there is none"
+                finding = Finding(FindingKind.ORPHAN, image_id, details, size=size)
+                yield finding.repaired("deleted the files") if is_deleted else finding
+
+    def check_unknown(self) -> Iterator[Finding]:
+        """Yield what is in the directories of images and variants but can belong to none."""
+        for directory, paths in (
+            ("images", self._blobs.unknown_paths()),
+            ("variants", self._variants.unknown_paths()),
+        ):
+            for path in paths:
+                details = "expected only directories of images; the host neither uses nor deletes it"
+                yield Finding(FindingKind.UNKNOWN_FILE, f"{directory}/{path}", details)
+
+    def check_deletions(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the images that were deleted though files may be left; delete these."""
+        tombstones = self._images.tombstones()
+        if tombstones and repair:
+            self._installation.require_unchanged()
+        for image_id in tombstones:
+            errors: dict[ImageId, Exception] = {}
+            with self._locks.acquire("image", image_id):
+                tombstone = self._images.tombstone(image_id)
+                if tombstone is not None and repair:
+                    with self._generations.bump(image_id):
+                        errors = self._eraser.erase([image_id])
+            if tombstone is not None:
+                finding = Finding(
+                    FindingKind.UNFINISHED_DELETION,
+                    image_id,
+                    "expected no files of a deleted image but its deletion was not finished",
+                )
+                yield finding.repaired("deleted the files") if repair and not errors else finding
+
+    def check_variants(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the images of which variants are cached though there is no record; delete the variants."""
+        for image_id in self._without_record(self._variants.ids()):
+            with self._locks.acquire("image", image_id), self._generations.bump(image_id):
+                sizes = self._variants.sizes(image_id)
+                is_orphan = self._variants.has(image_id) and not self._is_known(image_id)
+                is_deleted = is_orphan and repair and _try(partial(self._variants.purge, image_id))
+            if is_orphan:
+                size = sum(sizes.values())
+                details = f"expected an image for the cached variants (size {size}) but there is none"
+                finding = Finding(FindingKind.VARIANT_WITHOUT_IMAGE, image_id, details, size=size)
+                yield finding.repaired("deleted the variants") if is_deleted else finding
+
+    def delete_shared_variants(self, *, dry_run: bool) -> tuple[int, int]:
+        """Delete shared variants of images without a record.
+
+        A variant of an image is written only while its record exists.
+
+        Returns:
+            The number of their images, and their bytes.
+        """
+        count = size = 0
+        for image_id in self._without_record(self._variants.shared_ids()):
+            sizes = self._variants.shared_sizes(image_id)
+            if dry_run or _try(partial(self._variants.delete_shared, image_id)):
+                count, size = count + 1, size + sum(sizes.values())
+        return count, size
+
+    def evict_cached(self) -> None:
+        """Delete cached files of images without a record, which another host has deleted."""
+        for image_id in self._without_record(self._blobs.cached_ids()):
+            _try(partial(self._blobs.evict, image_id))
+
+    def check_checksums(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield the cached variants that are corrupt; delete them. This reads the whole cache."""
+        for image_id in self._variants.ids():
+            if not self._variants.corrupt(image_id):
+                continue
+            with self._locks.acquire("image", image_id):
+                keys = self._variants.corrupt(image_id) if self._images.exists(image_id) else ()
+                deleted = {
+                    key for key in keys if repair and _try(partial(self._variants.discard, image_id, key))
+                }
+            for key in keys:
+                details = "expected a variant with a valid checksum"
+                finding = Finding(FindingKind.VARIANT_CORRUPT, f"{image_id}/{key}", details)
+                yield finding.repaired("deleted the variant") if key in deleted else finding
+
+    def check_staging(self, *, repair: bool) -> Iterator[Finding]:
+        """Yield what processes that have exited left in the staging directory; delete it."""
+        for name in self._staging.stale():
+            finding = Finding(
+                FindingKind.STALE_STAGING,
+                f"staging/{name}",
+                "expected a running process for a staging directory but it has exited",
+            )
+            if repair and self._staging.remove_one_stale(name):
+                finding = finding.repaired("deleted the directory")
+            yield finding
+
+    def _without_record(self, image_ids: Iterator[ImageId]) -> Iterator[ImageId]:
+        """Yield those ids for which there is no record now; an upload or deletion may be in progress."""
+        while batch := tuple(islice(image_ids, _BATCH)):
+            existing = self._images.existing(batch)
+            yield from (image_id for image_id in batch if image_id not in existing)
+
+    def _is_known(self, image_id: ImageId) -> bool:
+        """Return whether an image exists, or is being deleted, which is another check's finding."""
+        return self._images.exists(image_id) or self._images.tombstone(image_id) is not None
+
+
+def _try(delete: Callable[[], None]) -> bool:
+    """Delete files; return whether that was possible, and log the error if not."""
+    try:
+        delete()
+    except (OSError, UnavailableError):
+        log.exception("cannot delete files that nothing refers to")
+        return False
+    return True

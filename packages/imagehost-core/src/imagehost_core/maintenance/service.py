@@ -1,0 +1,191 @@
+"""Maintenance: worker start, readiness check, garbage collection and recounting, for servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from attrs import field, frozen
+
+from imagehost_core._util.clock import Clock
+from imagehost_core.db import AccountRepository, Database
+from imagehost_core.errors import InsufficientStorageError, UnavailableError
+from imagehost_core.maintenance import recount
+from imagehost_core.maintenance.garbage import GarbageCollector, GarbageReport, GarbageService
+from imagehost_core.maintenance.recount import CounterMismatch
+from imagehost_core.maintenance.statistics import DatabaseStatistics, read_statistics
+from imagehost_core.observer import PoolLoad
+from imagehost_core.storage import BlobStore, StagingArea
+from imagehost_core.storage.durable import translate_disk_errors
+from imagehost_core.workers import ImageExecutor
+
+WORKER_SECONDS = 3.0
+"""How long an image worker process has to become ready in a check; starting one takes 0.3 s when idle."""
+
+
+@frozen
+class HostStatistics:
+    """Totals of a host.
+
+    Attributes:
+        database: Totals of the database.
+        disk_bytes: The size of the file system that holds the data directory.
+        disk_free_bytes: Its free bytes.
+        workers: The load of the image worker processes of this process.
+        worker_pids: The process IDs of those.
+    """
+
+    database: DatabaseStatistics
+    disk_bytes: int
+    disk_free_bytes: int
+    workers: PoolLoad
+    worker_pids: tuple[int, ...]
+
+
+@frozen
+class MaintenanceService:
+    """The maintenance of a host, outside requests."""
+
+    _database: Database = field(repr=False)
+    _accounts: AccountRepository = field(repr=False)
+    _staging: StagingArea = field(repr=False)
+    _executor: ImageExecutor = field(repr=False)
+    _collector: GarbageCollector = field(repr=False)
+    _garbage: GarbageService = field(repr=False)
+    _blobs: BlobStore = field(repr=False)
+    _clock: Clock = field(repr=False)
+
+    def start_workers(self) -> None:
+        """Start an image worker process, so that the first request finds it running. Returns at once."""
+        self._executor.start()
+
+    @property
+    def readiness_checks(self) -> Mapping[str, Callable[[], object]]:
+        """The checks of readiness by what they check; each raises an exception unless it responds.
+
+        A disk that is full is ready: images can still be read and deleted (`accepts_uploads`).
+        """
+        return {
+            "the database": self._accounts.is_any,
+            "the data directory": self._write_to_staging,
+            "the image store": self._blobs.check_ready,
+            "the image workers": self._require_worker,
+        }
+
+    def check_ready(self) -> None:
+        """Raise UnavailableError unless database, data directory, image store and image workers respond.
+
+        Raises:
+            UnavailableError: The details name everything that does not respond.
+        """
+        failures: dict[str, Exception] = {}
+        for name, check in self.readiness_checks.items():
+            try:
+                check()
+            except Exception as error:
+                failures[name] = error
+        require_ready(failures)
+
+    def accepts_uploads(self) -> bool:
+        """Return whether `storage.min_free_bytes` of the disk are free, so that uploads can succeed.
+
+        Raises:
+            OSError: The data directory does not respond.
+        """
+        try:
+            self._staging.require_free_space(0)
+        except InsufficientStorageError:
+            return False
+        return True
+
+    def statistics(self) -> HostStatistics:
+        """Return totals for monitoring: two short queries, and the state of the worker processes."""
+        total, free = self._staging.disk_space()
+        return HostStatistics(
+            database=read_statistics(self._database, self._clock()),
+            disk_bytes=total,
+            disk_free_bytes=free,
+            workers=self._executor.load,
+            worker_pids=self._executor.worker_pids,
+        )
+
+    def _write_to_staging(self) -> None:
+        with suppress(InsufficientStorageError), self._staging.temporary_directory():
+            pass
+
+    def _require_worker(self) -> None:
+        """Raise an exception unless an image worker process is busy, or one is ready for a task in time."""
+        if self._executor.load.busy:
+            return
+        try:
+            self._executor.status(deadline=WORKER_SECONDS)
+        except UnavailableError:
+            # Requests that came meanwhile may have taken them all.
+            if not self._executor.load.busy:
+                raise
+
+    def collect_garbage(
+        self, *, dry_run: bool = False, allow_many: bool = False, allow_newer: bool = False
+    ) -> GarbageReport:
+        """Remove what nothing refers to, what has expired, and variants above the cache's limit.
+
+        Args:
+            dry_run: Whether to remove nothing, and report what would be removed.
+            allow_many: Whether to remove files without a record of more than 100 images and 2 % of all.
+            allow_newer: Whether to remove those too that are newer than a backup whose records were restored.
+
+        Raises:
+            ConflictError: Files without a record are many, or the data belong to another installation now.
+        """
+        with translate_disk_errors():
+            return self._garbage.collect(dry_run=dry_run, allow_many=allow_many, allow_newer=allow_newer)
+
+    def cleanup(self) -> tuple[str, ...]:
+        """Remove the files that crashes and failed deletions left; cheap enough to run every minute.
+
+        Returns:
+            The ids of uploads that crashed before their record was written.
+        """
+        with translate_disk_errors():
+            return self._collector.collect_marked()
+
+    def check_counters(self) -> tuple[CounterMismatch, ...]:
+        """Return the counters of images, albums, bytes and deliveries that differ from a recount.
+
+        It reads all images and blocks no write.
+        """
+        with self._database.without_time_limit():
+            return recount.check_counters(self._database)
+
+    def repair_counters(self) -> tuple[CounterMismatch, ...]:
+        """Correct all counters in one transaction, which other writes wait for, and return what differed."""
+        with self._database.without_time_limit(), self._database.transaction() as transaction:
+            return recount.repair_counters(transaction)
+
+    def check_indexes(self) -> tuple[str, ...]:
+        """Return the ids of images whose entry in the gallery or in the search index is wrong.
+
+        It reads all images and blocks no write.
+        """
+        with self._database.without_time_limit():
+            return recount.check_indexes(self._database)
+
+    def repair_indexes(self) -> tuple[str, ...]:
+        """Correct the gallery and the search index in one transaction; return the ids of their images."""
+        with self._database.without_time_limit(), self._database.transaction() as transaction:
+            return recount.repair_indexes(transaction)
+
+
+def require_ready(failures: Mapping[str, Exception]) -> None:
+    """Raise UnavailableError if a check of readiness has failed.
+
+    Args:
+        failures: The exceptions of the failed checks, by what they check.
+
+    Raises:
+        UnavailableError: The details name everything that does not respond.
+    """
+    if failures:
+        received = f"received no response from {' and '.join(failures)}"
+        cause = ExceptionGroup("not ready", list(failures.values()))
+        raise UnavailableError(f"expected the host to be ready but {received}") from cause

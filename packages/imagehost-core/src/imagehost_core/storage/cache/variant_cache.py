@@ -1,0 +1,367 @@
+"""The variant cache: memory, then disk, then a store that several hosts share.
+
+Variants can be rendered again, so nothing is synced to the disk; a checksum in each file's header detects
+files that a power failure has corrupted. Purging must be reliable: a variant is written under the lock of
+its image's variants and only while the image exists, and variants are purged under the same lock after the
+image's record was deleted, on this host or on another. So a render in progress cannot bring back the variants
+of a deleted image. Nothing waits for another host, or for the lock of an image, while it holds this lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from attrs import frozen
+
+from imagehost_core._util.lru import LRUCache
+from imagehost_core.errors import InsufficientStorageError, NotFoundError
+from imagehost_core.ids import ImageId, delivery_not_found_text, is_image_id
+from imagehost_core.observer import Observer, VariantFound, VariantsEvicted, VariantsSwept, ignore
+from imagehost_core.settings import DeliverySettings
+from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
+from imagehost_core.storage.blob_store import VariantStore
+from imagehost_core.storage.cache.background_sweep import BackgroundSweep
+from imagehost_core.storage.cache.eviction import evict_least_recently_used, never
+from imagehost_core.storage.cache.variant_files import decode_variant, encode_variant, verify_variant
+from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
+from imagehost_core.storage.layout import file_sizes, misplaced_paths
+
+MEMORY_ENTRY_BYTES = 512
+"""What a variant in memory takes beside its data, for its id, its key and the objects around them: 460 bytes
+were measured with data of 100 bytes. Otherwise a limit of 64 MiB admits 360 MiB of such variants."""
+LARGE_VARIANT_BYTES = 256 * 1024
+"""A larger variant is delivered from its file: in memory, clients that read slowly would hold it there beyond
+the limit of the cache. Only if it cannot be written to the disk, memory keeps it for the next requests."""
+_EVICT_SHARE = 8
+"""When an image has too many variants, an eighth of the limit is evicted below it."""
+
+log = logging.getLogger(__name__)
+
+
+@frozen
+class _MemoryEntry:
+    generation: int
+    data: bytes
+
+
+class VariantCache:
+    """The variant cache of a data directory.
+
+    Args:
+        layout: The data directory.
+        staging: This process's staging area.
+        locks: The locks of the data directory.
+        generations: The generations of images, which validate memory entries.
+        settings: The limits of the cache.
+        exists: Returns whether an image exists now.
+        observe: Receives the measurements of the cache.
+        shared: The variants of all hosts, if they are shared.
+    """
+
+    def __init__(
+        self,
+        layout: DataLayout,
+        staging: StagingArea,
+        locks: LockManager,
+        generations: GenerationTable,
+        settings: DeliverySettings,
+        exists: Callable[[ImageId], bool],
+        observe: Observer = ignore,
+        shared: VariantStore | None = None,
+    ) -> None:
+        self._layout = layout
+        self._staging = staging
+        self._locks = locks
+        self._generations = generations
+        self._settings = settings
+        self._exists = exists
+        self._observe = observe
+        self._shared = shared
+        self._memory: LRUCache[tuple[ImageId, str], _MemoryEntry] = LRUCache(
+            settings.memory_cache_bytes, lambda entry: len(entry.data) + MEMORY_ENTRY_BYTES
+        )
+        self._background_sweep = BackgroundSweep(
+            lambda is_stopped: self.sweep(is_stopped=is_stopped), settings.disk_cache_bytes
+        )
+
+    def get_memory(self, image_id: ImageId, key: str, generation: int | None) -> bytes | None:
+        """Return a variant if it is in memory and valid; never waits.
+
+        Args:
+            image_id: The image.
+            key: The variant.
+            generation: The image's generation, read for this request.
+        """
+        entry = self._memory.get((image_id, key))
+        if entry is None:
+            return None
+        if entry.generation != generation:
+            if generation is not None:
+                self._memory.discard((image_id, key))
+            return None
+        return entry.data
+
+    def get(self, image_id: ImageId, key: str) -> bytes | None:
+        """Return the bytes of a variant if it is in memory or on disk."""
+        content = self.open(image_id, key)
+        if content is None or isinstance(content, bytes):
+            return content
+        with content:
+            return content.read()
+
+    def open(self, image_id: ImageId, key: str) -> bytes | BinaryIO | None:
+        """Return a variant if it is in memory or on disk; a large one as a file at the start of its data."""
+        data = self.get_memory(image_id, key, self._generations.read(image_id))
+        if data is not None:
+            self._observe(VariantFound("memory"))
+            return data
+        content = self._open_file(image_id, key)
+        if content is not None:
+            self._observe(VariantFound("disk"))
+        return content
+
+    def open_stored(self, image_id: ImageId, key: str, data: bytes) -> bytes | BinaryIO:
+        """Return a variant that was just stored as `open` does; its bytes if it is not on disk."""
+        if len(data) <= LARGE_VARIANT_BYTES:
+            return data
+        content = self._open_file(image_id, key)
+        return data if content is None else content
+
+    def fetch(self, image_id: ImageId, key: str) -> bytes | None:
+        """Return a variant that another host has shared, and cache it on this host.
+
+        Raises:
+            NotFoundError: The image was deleted meanwhile.
+        """
+        if self._shared is None or (data := self._shared.get(image_id, key)) is None:
+            return None
+        self._observe(VariantFound("shared"))
+        self._store(image_id, key, data)
+        return data
+
+    def put(self, image_id: ImageId, key: str, data: bytes, *, share: bool = False) -> None:
+        """Cache a rendered variant, in memory and, if there is space, on disk. Never waits for a sweep.
+
+        Args:
+            image_id: The image.
+            key: The variant, as a valid file name.
+            data: The bytes of the variant.
+            share: Whether to share it with other hosts, in the background.
+
+        Raises:
+            NotFoundError: The image was deleted meanwhile.
+        """
+        self._observe(VariantFound("render"))
+        self._store(image_id, key, data)
+        if share and self._shared is not None:
+            self._shared.put(image_id, key, data)
+
+    def _store(self, image_id: ImageId, key: str, data: bytes) -> None:
+        with self._locks.acquire("variants", image_id):
+            generation = self._generations.read(image_id)
+            if not self._exists(image_id):
+                raise NotFoundError(delivery_not_found_text(image_id))
+            is_written = self._background_sweep.may_write() and self._write(image_id, key, data)
+        if not is_written or len(data) <= LARGE_VARIANT_BYTES:
+            self._put_memory(image_id, key, generation, data)
+        if is_written:
+            self._background_sweep.add(len(data))
+
+    def purge(self, image_id: ImageId) -> None:
+        """Delete all variants of an image on this host, whose record was deleted and generation is invalid.
+
+        Shared variants are deleted with the image's files; this host writes none after this returns.
+        """
+        with self._locks.acquire("variants", image_id):
+            self._staging.remove_tree_atomically(self._layout.variants_of(image_id))
+        if self._shared is not None:
+            self._shared.wait(image_id)
+
+    def delete_shared(self, image_id: ImageId) -> None:
+        """Delete the shared variants of an image without a record.
+
+        Raises:
+            UnavailableError: The store did not delete all in time.
+        """
+        if self._shared is not None:
+            self._shared.delete(image_id)
+
+    def shared_ids(self) -> Iterator[ImageId]:
+        """Yield the ids of all images with shared variants, in any order."""
+        return iter(()) if self._shared is None else self._shared.ids()
+
+    def shared_sizes(self, image_id: ImageId) -> Mapping[str, int]:
+        """Return the size of each of an image's shared variants in bytes, by key."""
+        return {} if self._shared is None else self._shared.sizes(image_id)
+
+    def sweep_shared(self, *, dry_run: bool = False) -> tuple[int, int]:
+        """Evict the oldest shared variants until they are within their limit.
+
+        Args:
+            dry_run: Whether to delete nothing.
+
+        Returns:
+            The number of evicted variants and their bytes.
+        """
+        if self._shared is None:
+            return 0, 0
+        return self._shared.sweep(self._settings.shared_cache_bytes, dry_run=dry_run)
+
+    def ids(self) -> Iterator[ImageId]:
+        """Yield the ids of all images with variants on disk, in any order."""
+        for directory in self._layout.variants.glob("*/*"):
+            if is_image_id(directory.name) and directory == self._layout.variants_of(directory.name):
+                yield directory.name
+
+    def unknown_paths(self) -> Iterator[str]:
+        """Yield the paths, relative to the cache, of what is in it but can belong to no image."""
+        return misplaced_paths(self._layout.variants)
+
+    def has(self, image_id: ImageId) -> bool:
+        """Return whether there is a directory of variants of an image."""
+        return self._layout.variants_of(image_id).is_dir()
+
+    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
+        """Return the size of the file of each of an image's variants on disk in bytes, by key."""
+        return file_sizes(self._layout.variants_of(image_id))
+
+    def corrupt(self, image_id: ImageId) -> tuple[str, ...]:
+        """Return the keys of an image's variants on disk that would be discarded when they are read."""
+        directory = self._layout.variants_of(image_id)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return tuple(path.name for path in directory.iterdir() if not _is_intact(path))
+        return ()
+
+    def discard(self, image_id: ImageId, key: str) -> None:
+        """Delete a variant on disk, if it is there."""
+        (self._layout.variants_of(image_id) / key).unlink(missing_ok=True)
+
+    def sweep(self, *, dry_run: bool = False, is_stopped: Callable[[], bool] = never) -> tuple[int, int]:
+        """Evict the least recently used variants until the disk cache is within its limit.
+
+        Args:
+            dry_run: Whether to delete nothing.
+            is_stopped: Returns whether to stop now.
+
+        Returns:
+            The number of evicted variants and their bytes; 0 while another process does it.
+
+        Raises:
+            EvictionStopped: `is_stopped` has returned true.
+        """
+        with self._locks.try_acquire("sweep") as acquired:
+            if not acquired:
+                return 0, 0
+            limit = self._settings.disk_cache_bytes
+            eviction = evict_least_recently_used(
+                self._layout.variants, limit, dry_run=dry_run, is_stopped=is_stopped
+            )
+            if not dry_run:
+                remaining, count, freed = eviction.remaining_bytes, eviction.count, eviction.bytes
+                self._observe(VariantsSwept(remaining))
+                if count:
+                    self._observe(VariantsEvicted("cache", count, freed))
+                    log.info("variants evicted: count=%d bytes=%d stored_bytes=%d", count, freed, remaining)
+        return eviction.count, eviction.bytes
+
+    def flush(self) -> None:
+        """Wait until the sweep ends that is in progress in the background."""
+        self._background_sweep.wait()
+
+    def close(self) -> None:
+        """Stop the sweep that is in progress in the background."""
+        self._background_sweep.close()
+
+    def _open_file(self, image_id: ImageId, key: str) -> bytes | BinaryIO | None:
+        generation = self._generations.read(image_id)
+        path = self._layout.variants_of(image_id) / key
+        try:
+            content = _read_or_open(path)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            log.warning("cannot read cached variant: image=%s key=%s", image_id, key, exc_info=True)
+            return None
+        if content is None:
+            log.warning("discarding corrupt cached variant: image=%s key=%s", image_id, key)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            return None
+        with suppress(OSError):
+            os.utime(path)
+        if isinstance(content, bytes):
+            self._put_memory(image_id, key, generation, content)
+        return content
+
+    def _write(self, image_id: ImageId, key: str, data: bytes) -> bool:
+        """Write a variant to the disk; return whether it was written, as it can be rendered again."""
+        directory = self._layout.variants_of(image_id)
+        try:
+            # Variants can be rendered again: they must not use the space that changes and deletions need.
+            self._staging.require_free_space(len(data))
+            with self._staging.temporary_path() as temporary, translate_disk_full():
+                with open_owner_only(temporary, "xb") as file:
+                    file.write(encode_variant(data))
+                make_directory(directory, fsync=False)
+                temporary.replace(directory / key)
+            self._evict(directory)
+        except InsufficientStorageError:
+            log.warning("disk full, variant not cached on disk: image=%s key=%s", image_id, key)
+            return False
+        except OSError:
+            log.warning("variant not cached on disk: image=%s key=%s", image_id, key, exc_info=True)
+            return False
+        return True
+
+    def _evict(self, directory: Path) -> None:
+        """Evict the least recently used variants of an image that has too many.
+
+        Evicts below the limit, so that the variants are not sorted again for each further one.
+        """
+        limit = self._settings.variants_per_image
+        if sum(1 for _ in directory.iterdir()) > limit:
+            newest_first = sorted(directory.iterdir(), key=_last_used, reverse=True)
+            count = size = 0
+            for path in newest_first[limit - limit // _EVICT_SHARE :]:
+                with suppress(FileNotFoundError):
+                    size += path.lstat().st_size
+                    path.unlink()
+                    count += 1
+            self._observe(VariantsEvicted("image", count, size))
+            log.debug("variants evicted: image=%s count=%d bytes=%d", directory.name, count, size)
+
+    def _put_memory(self, image_id: ImageId, key: str, generation: int | None, data: bytes) -> None:
+        if generation is not None:
+            self._memory.put((image_id, key), _MemoryEntry(generation, data))
+
+
+def _last_used(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _read_or_open(path: Path) -> bytes | BinaryIO | None:
+    """Return the data of a variant file, a large file open at its data, or `None` if it is corrupt."""
+    with ExitStack() as stack:
+        file = stack.enter_context(path.open("rb"))
+        if os.fstat(file.fileno()).st_size <= LARGE_VARIANT_BYTES:
+            return decode_variant(file.read())
+        if not verify_variant(file):
+            return None
+        stack.pop_all()
+        return file
+
+
+def _is_intact(path: Path) -> bool:
+    """Return whether a variant file can be decoded, or was deleted meanwhile."""
+    try:
+        return decode_variant(path.read_bytes()) is not None
+    except FileNotFoundError:
+        return True

@@ -1,0 +1,1 @@
+"""Blob stores in a directory and in memory."""

@@ -1,0 +1,1 @@
+"""Blob store in an object store: S3, Google Cloud Storage or Azure."""
