@@ -31,7 +31,7 @@ from imagehost_client.testing import FakeImageHost, make_gif, make_png
 if TYPE_CHECKING:
     from imagehost_client._cli.context import CommandContext
 
-C = TypeVar("C", bound=BaseClient)
+C = TypeVar("C", bound=BaseClient[Any, Any, Any])
 Run = Callable[..., tuple[int, list[str], str]]
 
 VARIABLES = tuple(f"IMAGEHOST_{name}" for name in ("BASE_URL", "TOKEN", "CDN_URL", "PROFILE", "LOG"))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.client.conftest import Caller
 
 from imagehost_client import Client
-from imagehost_client._calls import images
+from imagehost_client._calls import uploads
 from imagehost_client._methods import Method
 from imagehost_client.testing import FakeImageHost, make_png
 
@@ -125,7 +125,7 @@ INVALID: dict[str, tuple[Any, ...]] = {
 """Wrong arguments by name; those of `params` are keyword arguments."""
 
 
-def methods() -> Iterator[tuple[str, Method[Any]]]:
+def methods() -> Iterator[tuple[str, Method[Any, Any]]]:
     """Return all methods that send requests, by their dotted names."""
     client = FakeImageHost().client()
     for resource in ("", *RESOURCES):
@@ -139,7 +139,7 @@ def methods() -> Iterator[tuple[str, Method[Any]]]:
 METHODS = dict(methods())
 
 
-def parameters(method: Method[Any]) -> dict[str, inspect.Parameter]:
+def parameters(method: Method[Any, Any]) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(method.function).parameters)
 
 
@@ -201,10 +201,10 @@ def test_a_page_and_a_cursor_exclude_each_other(call: Caller, host: FakeImageHos
 @given(st.integers())
 def test_a_quality_is_accepted_exactly_from_1_to_100(quality: int) -> None:
     if 1 <= quality <= 100:
-        assert images.upload(b"x", quality=quality).fields == (("quality", str(quality)),)
+        assert uploads.upload(b"x", quality=quality).fields == (("quality", str(quality)),)
     else:
         with pytest.raises(ValueError, match="for quality"):
-            images.upload(b"x", quality=quality)
+            uploads.upload(b"x", quality=quality)
 
 
 def test_a_password_is_not_in_an_error(host: FakeImageHost) -> None:

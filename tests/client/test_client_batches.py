@@ -37,9 +37,8 @@ from imagehost_client import (
     UnsupportedMediaTypeError,
     UploadResult,
 )
-from imagehost_client._calls import Call
-from imagehost_client._calls.batches import FailedFile, UploadedBatch, upload_batch
-from imagehost_client._calls.images import upload
+from imagehost_client._calls.call import Call
+from imagehost_client._calls.uploads import FailedFile, UploadedBatch, upload, upload_batch
 from imagehost_client._config import Config
 from imagehost_client._exchange import Environment, Sleep
 from imagehost_client._groups import MAX_BYTES, JobQueue, run_group

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_client import UNSET
-from imagehost_client._calls import Call, access, albums, images, webhooks
+from imagehost_client._calls import accounts, albums, images, uploads, webhooks
+from imagehost_client._calls.call import Call
 from imagehost_client.models import (
     Album,
     ApiKeyWithToken,
@@ -25,7 +26,7 @@ from imagehost_client.models import (
 
 @pytest.mark.parametrize("invalid_id", ["", ".", ".."])
 def test_an_id_that_would_change_the_path_is_rejected(invalid_id: str) -> None:
-    for make in (images.get_image, images.delete_image, access.delete_key, webhooks.delete_webhook):
+    for make in (images.get_image, images.delete_image, accounts.delete_key, webhooks.delete_webhook):
         with pytest.raises(ValueError, match="expected an id"):
             make(invalid_id)
 
@@ -90,7 +91,7 @@ def test_the_filters_of_a_list_are_query_parameters() -> None:
     }
     assert images.list_images(format=Format.WEBP, cursor="c").query == (("cursor", "c"), ("format", "webp"))
     assert images.gallery(album_id=ALBUM, cursor="c").query == (("album_id", "7"), ("cursor", "c"))
-    for listing in (albums.list_albums, access.list_keys, webhooks.list_webhooks):
+    for listing in (albums.list_albums, accounts.list_keys, webhooks.list_webhooks):
         assert listing(cursor="c").query == (("cursor", "c"),)
 
 
@@ -114,18 +115,20 @@ def test_a_checksum_requires_options_without_re_encoding(
     options: dict[str, Any],
 ) -> None:
     with pytest.raises(ValueError, match="checksum"):
-        images.upload(b"x", checksum=True, **options)
+        uploads.upload(b"x", checksum=True, **options)
 
 
 def test_a_checksum_is_allowed_with_options_that_change_no_bytes() -> None:
-    call = images.upload(b"x", checksum=True, convert_to_webp=False, format="auto", remove_exif=False)
+    call = uploads.upload(b"x", checksum=True, convert_to_webp=False, format="auto", remove_exif=False)
     assert call.file is not None
     assert call.file.checksum
 
 
 def test_only_given_arguments_are_sent() -> None:
-    assert images.upload(b"x").fields == ()
-    assert images.upload(b"x", convert_to_webp=False, auto_rename=True, quality=7, description="").fields == (
+    assert uploads.upload(b"x").fields == ()
+    assert uploads.upload(
+        b"x", convert_to_webp=False, auto_rename=True, quality=7, description=""
+    ).fields == (
         ("description", ""),
         ("quality", "7"),
         ("convertToWebP", "false"),
@@ -137,8 +140,8 @@ def test_only_given_arguments_are_sent() -> None:
         "is_public": False,
     }
     assert images.update_image("a", album_id="7").body == {"album_id": "7"}
-    assert access.update_key("a", expires_at=None).body == {"expires_at": None}
-    assert access.update_key(
+    assert accounts.update_key("a", expires_at=None).body == {"expires_at": None}
+    assert accounts.update_key(
         "a", expires_at=datetime(2026, 1, 1, tzinfo=UTC), scopes=["images:read"]
     ).body == {
         "scopes": ["images:read"],
@@ -151,7 +154,7 @@ def test_only_given_arguments_are_sent() -> None:
 def test_a_string_instead_of_a_list_is_rejected() -> None:
     text: Any = "images:read"
     for make in (
-        lambda: access.create_key("k", scopes=text),
+        lambda: accounts.create_key("k", scopes=text),
         lambda: webhooks.create_webhook("https://u", events=text),
     ):
         with pytest.raises(TypeError, match="list"):
@@ -163,8 +166,8 @@ def test_a_single_image_is_accepted_instead_of_a_list() -> None:
 
 
 def test_the_repr_of_a_call_has_neither_content_nor_passwords() -> None:
-    assert "hunter2" not in repr(access.create_session("me", "hunter2"))
-    assert "pixels" not in repr(images.upload(b"pixels"))
+    assert "hunter2" not in repr(accounts.create_session("me", "hunter2"))
+    assert "pixels" not in repr(uploads.upload(b"pixels"))
 
 
 TIME = datetime(2026, 1, 1, tzinfo=UTC)
@@ -226,7 +229,10 @@ DELIVERY = WebhookDelivery(
                 lambda album: images.update_image("i", album_id=album),
             )
         ),
-        *((operation, KEY, "k") for operation in (access.get_key, access.update_key, access.delete_key)),
+        *(
+            (operation, KEY, "k")
+            for operation in (accounts.get_key, accounts.update_key, accounts.delete_key)
+        ),
         *(
             (operation, WEBHOOK, "w")
             for operation in (
@@ -250,4 +256,4 @@ def test_a_record_is_accepted_instead_of_its_id(
 
 
 def test_an_album_is_accepted_instead_of_its_id_in_an_upload() -> None:
-    assert images.upload(b"x", album_id=ALBUM).fields == images.upload(b"x", album_id=7).fields
+    assert uploads.upload(b"x", album_id=ALBUM).fields == uploads.upload(b"x", album_id=7).fields

@@ -11,7 +11,8 @@ import pytest
 from attrs import evolve
 
 from imagehost_client import errors
-from imagehost_client._calls import Call, access, accounts, albums, bulk, images, webhooks
+from imagehost_client._calls import accounts, albums, images, uploads, webhooks
+from imagehost_client._calls.call import Call
 from imagehost_client._config import Config, resolve
 from imagehost_client._exchange import Environment, Failure, Open, Reply, Send, Sleep, Step, exchange
 from imagehost_client._multipart import MultipartBody
@@ -151,10 +152,10 @@ def test_after_the_last_retry_the_last_error_is_raised() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        access.create_key("k"),
-        access.change_password("a", "b"),
+        accounts.create_key("k"),
+        accounts.change_password("a", "b"),
         accounts.create_account("a", "b"),
-        access.create_session("a", "b"),
+        accounts.create_session("a", "b"),
         webhooks.create_webhook("https://h"),
         webhooks.test_webhook("w"),
         webhooks.rotate_webhook_secret("w"),
@@ -179,7 +180,7 @@ def test_every_call_is_retried_if_it_was_not_processed(outcome: Reply | Failure)
         "created_at": "2026-01-01T00:00:00Z",
         "token": "t",
     }
-    assert ScriptedCall(access.create_key("k"), outcome, reply(key, 201)).result.token == "t"
+    assert ScriptedCall(accounts.create_key("k"), outcome, reply(key, 201)).result.token == "t"
 
 
 def test_a_conflict_with_retry_after_is_retried() -> None:
@@ -212,7 +213,7 @@ def test_an_image_that_a_retry_of_a_bulk_delete_does_not_find_counts_as_deleted(
         {"id": "a", "status": "not_found", "error": error},
         {"id": "b", "status": "failed", "error": error},
     ]
-    (call,) = bulk.delete_images(["a", "b"])
+    (call,) = images.delete_images(["a", "b"])
 
     def statuses(*outcomes: Reply | Failure) -> list[tuple[str, bool]]:
         items = ScriptedCall(call, *outcomes, reply({"results": results})).result.items
@@ -265,11 +266,11 @@ def test_uploads_and_other_requests_have_separate_windows() -> None:
     ScriptedCall(albums.get_album(1), limited(0, 30), environment=environment, pace=True)
     wrong = error_reply("VALIDATION_ERROR", 422)
     with pytest.raises(errors.ValidationError):
-        ScriptedCall(images.upload(b"a"), wrong, environment=environment, pace=True)
+        ScriptedCall(uploads.upload(b"a"), wrong, environment=environment, pace=True)
     assert environment.pacer.acquire(NOW, upload=True, max_wait=60.0) == 0.0
     assert environment.pacer.acquire(NOW, upload=False, max_wait=60.0) == 30.0
     with pytest.raises(errors.ServerError):  # an invalid record: its rate limit headers count nevertheless
-        ScriptedCall(images.upload(b"a"), limited(0, 20), environment=environment, pace=True)
+        ScriptedCall(uploads.upload(b"a"), limited(0, 20), environment=environment, pace=True)
     assert environment.pacer.acquire(NOW, upload=True, max_wait=60.0) == 20.0
     assert environment.pacer.acquire(NOW, upload=False, max_wait=60.0) == 30.0
 
@@ -350,7 +351,7 @@ def test_a_json_body_has_its_content_type_and_length() -> None:
 def test_all_attempts_of_an_upload_have_the_same_bytes() -> None:
     sent: list[bytes] = []
     with pytest.raises(errors.ValidationError):
-        recorded(images.upload(b"abc", quality=5, is_public=False, album_id="7"), sent)
+        recorded(uploads.upload(b"abc", quality=5, is_public=False, album_id="7"), sent)
     assert sent[0] == sent[1]
 
 
@@ -380,7 +381,7 @@ def test_queries_are_escaped() -> None:
 @pytest.mark.parametrize(
     ("call", "outcomes", "options", "reason"),
     [
-        (access.create_key("k"), [CONNECTION_LOST], {}, "outcome unknown is not retryable"),
+        (accounts.create_key("k"), [CONNECTION_LOST], {}, "outcome unknown is not retryable"),
         (albums.get_album(1), [error_reply("NOT_FOUND", 404)], {}, "status 404 is not retryable"),
         (albums.get_album(1), [NOT_SENT] * 4, {}, "request not sent, max_retries reached"),
         (

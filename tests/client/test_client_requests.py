@@ -20,8 +20,8 @@ from imagehost_client import (
     RateLimitError,
     RawResponse,
     UnavailableError,
+    __version__,
 )
-from imagehost_client._version import __version__
 from imagehost_client.testing import FakeImageHost, make_png
 
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from tests.client.conftest import Caller
 
 from imagehost_client import Client, Format, NotFoundError, urls
-from imagehost_client._thumbhash import average_colour
 from imagehost_client.models import PublicImage
 from imagehost_client.testing import FakeImageHost, make_png
+from imagehost_client.urls import average_colour
 from imagehost_core.errors import BadRequestError
 from imagehost_core.transform import parse_transform
 

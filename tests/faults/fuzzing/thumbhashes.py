@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 
-from imagehost_client._thumbhash import average_colour, background_colour
+from imagehost_client.urls import average_colour, background_colour
 
 DICTIONARY = (b"=", b"==", b"\xc3\xa9", b"\n", b"-_", b"AAAAAA==")
 FINDINGS = ()

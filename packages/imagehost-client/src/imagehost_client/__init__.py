@@ -1,6 +1,7 @@
 """A typed client for imagehost, sync and async, with streaming uploads and safe retries.
 
-Public names are loaded lazily on first use (PEP 562), so that importing the package is fast.
+The public names are those in `__all__` of the modules in `_SOURCES`, which are imported on first use (PEP
+562), so that importing the package is fast.
 """
 
 from __future__ import annotations
@@ -9,354 +10,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from imagehost_client import models, testing, urls, webhooks
-    from imagehost_client._calls import (
-        UNSET,
-        AccountRef,
-        AlbumRef,
-        DeliveryRef,
-        ImageRef,
-        ImageSort,
-        KeyRef,
-        RequestMethod,
-        SessionRef,
-        SignItem,
-        StoredFormat,
-        Target,
-        Time,
-        Unset,
-        UploadFormat,
-        WebhookRef,
-    )
-    from imagehost_client._many import BatchProgress, UploadOptions, UploadResult
-    from imagehost_client._multipart import Progress
-    from imagehost_client._version import __version__
-    from imagehost_client.aclient import AsyncClient
-    from imagehost_client.client import Client
-    from imagehost_client.downloads import AsyncImageStream, ImageStream
-    from imagehost_client.errors import (
-        APIConnectionError,
-        APITimeoutError,
-        BadRequestError,
-        ChecksumError,
-        ConfigurationError,
-        ConflictError,
-        ForbiddenError,
-        ImageHostError,
-        InsufficientStorageError,
-        MethodNotAllowedError,
-        NotFoundError,
-        PayloadTooLargeError,
-        RateLimitError,
-        ServerError,
-        SourceChangedError,
-        UnauthorizedError,
-        UnavailableError,
-        UnsupportedMediaTypeError,
-        ValidationError,
-        WebhookVerificationError,
-    )
-    from imagehost_client.files import Source
-    from imagehost_client.models import (
-        Account,
-        AccountLimits,
-        AccountSummary,
-        AccountUsage,
-        Album,
-        ApiKey,
-        ApiKeyWithToken,
-        BulkError,
-        BulkResult,
-        BulkStatus,
-        Deleted,
-        DeletedAlbum,
-        DownloadedImage,
-        EventKind,
-        EventName,
-        Format,
-        Image,
-        Links,
-        ManagedAccount,
-        Member,
-        Membership,
-        MemberStatus,
-        Page,
-        PasswordChanged,
-        PublicAlbum,
-        PublicImage,
-        Quota,
-        RateLimit,
-        RateLimitWindow,
-        RawResponse,
-        Rendered,
-        ResponseMeta,
-        Role,
-        Scope,
-        Session,
-        SessionWithToken,
-        SignedImageUrl,
-        SignedOut,
-        SignedUrl,
-        SigningSecretRenewed,
-        Webhook,
-        WebhookDelivery,
-        WebhookWithSecret,
-    )
-    from imagehost_client.pages import AsyncPager, Pager
-    from imagehost_client.uploads import AsyncUploadIterator, UploadInterrupted, UploadIterator
-    from imagehost_client.urls import (
-        Attributes,
-        DisplayedImage,
-        Fit,
-        Loading,
-        OutputFormat,
-        PictureParams,
-        SourceFormat,
-        SrcsetParams,
-        TransformParams,
-    )
+    from imagehost_client import models as models
+    from imagehost_client import testing as testing
+    from imagehost_client import urls as urls
+    from imagehost_client import webhooks as webhooks
+    from imagehost_client._config import __version__ as __version__
+    from imagehost_client._types import *
+    from imagehost_client.aclient import *
+    from imagehost_client.client import *
+    from imagehost_client.downloads import *
+    from imagehost_client.errors import *
+    from imagehost_client.models import *
+    from imagehost_client.pages import *
+    from imagehost_client.uploads import *
 
-_MODULE_NAMES: dict[str, tuple[str, ...]] = {
-    "_calls": (
-        "AccountRef",
-        "AlbumRef",
-        "DeliveryRef",
-        "ImageRef",
-        "ImageSort",
-        "KeyRef",
-        "RequestMethod",
-        "SessionRef",
-        "SignItem",
-        "StoredFormat",
-        "Target",
-        "Time",
-        "Unset",
-        "UploadFormat",
-        "WebhookRef",
-        "UNSET",
-    ),
-    "_many": (
-        "BatchProgress",
-        "UploadOptions",
-        "UploadResult",
-    ),
-    "_multipart": ("Progress",),
-    "_version": ("__version__",),
-    "aclient": ("AsyncClient",),
-    "client": ("Client",),
-    "downloads": ("AsyncImageStream", "ImageStream"),
-    "errors": (
-        "APIConnectionError",
-        "APITimeoutError",
-        "BadRequestError",
-        "ChecksumError",
-        "ConfigurationError",
-        "ConflictError",
-        "ForbiddenError",
-        "ImageHostError",
-        "InsufficientStorageError",
-        "MethodNotAllowedError",
-        "NotFoundError",
-        "PayloadTooLargeError",
-        "RateLimitError",
-        "ServerError",
-        "SourceChangedError",
-        "UnauthorizedError",
-        "UnavailableError",
-        "UnsupportedMediaTypeError",
-        "ValidationError",
-        "WebhookVerificationError",
-    ),
-    "files": ("Source",),
-    "models": (
-        "Account",
-        "AccountLimits",
-        "AccountSummary",
-        "AccountUsage",
-        "Album",
-        "ApiKey",
-        "ApiKeyWithToken",
-        "BulkError",
-        "BulkResult",
-        "BulkStatus",
-        "Deleted",
-        "DeletedAlbum",
-        "DownloadedImage",
-        "EventKind",
-        "EventName",
-        "Format",
-        "Image",
-        "Links",
-        "ManagedAccount",
-        "Member",
-        "Membership",
-        "MemberStatus",
-        "Page",
-        "PasswordChanged",
-        "PublicAlbum",
-        "PublicImage",
-        "Quota",
-        "RateLimit",
-        "RateLimitWindow",
-        "RawResponse",
-        "Rendered",
-        "ResponseMeta",
-        "Role",
-        "Scope",
-        "Session",
-        "SessionWithToken",
-        "SignedImageUrl",
-        "SignedOut",
-        "SigningSecretRenewed",
-        "SignedUrl",
-        "Webhook",
-        "WebhookDelivery",
-        "WebhookWithSecret",
-    ),
-    "pages": (
-        "AsyncPager",
-        "Pager",
-    ),
-    "uploads": (
-        "AsyncUploadIterator",
-        "UploadInterrupted",
-        "UploadIterator",
-    ),
-    "urls": (
-        "Attributes",
-        "DisplayedImage",
-        "Fit",
-        "Loading",
-        "OutputFormat",
-        "PictureParams",
-        "SourceFormat",
-        "SrcsetParams",
-        "TransformParams",
-    ),
-}
+    __all__: list[str]
+
 _MODULES = ("models", "testing", "urls", "webhooks")
-_MODULE_OF = {name: module for module, names in _MODULE_NAMES.items() for name in names}
+"""The public modules."""
 
-__all__ = [
-    "UNSET",
-    "APIConnectionError",
-    "APITimeoutError",
-    "Account",
-    "AccountLimits",
-    "AccountRef",
-    "AccountSummary",
-    "AccountUsage",
-    "Album",
-    "AlbumRef",
-    "ApiKey",
-    "ApiKeyWithToken",
-    "AsyncClient",
-    "AsyncImageStream",
-    "AsyncPager",
-    "AsyncUploadIterator",
-    "Attributes",
-    "BadRequestError",
-    "BatchProgress",
-    "BulkError",
-    "BulkResult",
-    "BulkStatus",
-    "ChecksumError",
-    "Client",
-    "ConfigurationError",
-    "ConflictError",
-    "Deleted",
-    "DeletedAlbum",
-    "DeliveryRef",
-    "DisplayedImage",
-    "DownloadedImage",
-    "EventKind",
-    "EventName",
-    "Fit",
-    "ForbiddenError",
-    "Format",
-    "Image",
-    "ImageHostError",
-    "ImageRef",
-    "ImageSort",
-    "ImageStream",
-    "InsufficientStorageError",
-    "KeyRef",
-    "Links",
-    "Loading",
-    "ManagedAccount",
-    "Member",
-    "MemberStatus",
-    "Membership",
-    "MethodNotAllowedError",
-    "NotFoundError",
-    "OutputFormat",
-    "Page",
-    "Pager",
-    "PasswordChanged",
-    "PayloadTooLargeError",
-    "PictureParams",
-    "Progress",
-    "PublicAlbum",
-    "PublicImage",
-    "Quota",
-    "RateLimit",
-    "RateLimitError",
-    "RateLimitWindow",
-    "RawResponse",
-    "Rendered",
-    "RequestMethod",
-    "ResponseMeta",
-    "Role",
-    "Scope",
-    "ServerError",
-    "Session",
-    "SessionRef",
-    "SessionWithToken",
-    "SignItem",
-    "SignedImageUrl",
-    "SignedOut",
-    "SignedUrl",
-    "SigningSecretRenewed",
-    "Source",
-    "SourceChangedError",
-    "SourceFormat",
-    "SrcsetParams",
-    "StoredFormat",
-    "Target",
-    "Time",
-    "TransformParams",
-    "UnauthorizedError",
-    "UnavailableError",
-    "Unset",
-    "UnsupportedMediaTypeError",
-    "UploadFormat",
-    "UploadInterrupted",
-    "UploadIterator",
-    "UploadOptions",
-    "UploadResult",
-    "ValidationError",
-    "Webhook",
-    "WebhookDelivery",
-    "WebhookRef",
-    "WebhookVerificationError",
-    "WebhookWithSecret",
-    "__version__",
-    "models",
-    "testing",
-    "urls",
-    "webhooks",
-]
+_SOURCES = ("errors", "models", "_types", "client", "pages", "downloads", "aclient", "uploads", "_config")
+"""The modules whose public names the package has too; a name is looked up in this order."""
 
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
         return import_module(f"imagehost_client.{name}")
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'imagehost_client' has no attribute {name!r}")
-    value: object = getattr(import_module(f"imagehost_client.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+    if name == "__all__":
+        names = (import_module(f"imagehost_client.{source}").__all__ for source in _SOURCES)
+        return sorted((*_MODULES, *(name for some in names for name in some)))
+    for source in () if name.startswith("_") and name != "__version__" else _SOURCES:
+        module = import_module(f"imagehost_client.{source}")
+        if name in module.__all__:
+            value: object = getattr(module, name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'imagehost_client' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    names: list[str] = import_module(__name__).__all__
+    return names

@@ -1,27 +1,33 @@
-"""The common base class of both clients: settings, and image URLs, which need no requests."""
+"""What both clients have: their settings, the operations, and image URLs, which need no requests."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from attrs import evolve
 
-from imagehost_client import urls
-from imagehost_client._calls import UNSET, Unset
-from imagehost_client._config import Config, require_headers, require_positive_seconds
-from imagehost_client._exchange import Environment
-from imagehost_client._logging import configure_logging
+from imagehost_client import _config, urls
+from imagehost_client._calls import accounts, albums, images, uploads, webhooks
+from imagehost_client._calls.call import Call, request
+from imagehost_client._config import require_headers, require_positive_seconds
+from imagehost_client._doubles import active_double, use_clock
+from imagehost_client._exchange import Environment, Sleep, Steps, exchange
+from imagehost_client._methods import BulkOperation, DownloadOperation, Listing, Operation, StreamOperation
 from imagehost_client._pacing import shared_pacer
+from imagehost_client._types import UNSET, BatchProgress, Source, Unset, UploadOptions
 
 if TYPE_CHECKING:
     from typing import Self, Unpack
 
-    from imagehost_client._calls import ImageRef
-    from imagehost_client.urls import (
+    from imagehost_client._doubles import Sleeper
+    from imagehost_client._many import Batch
+    from imagehost_client._types import (
         Attributes,
         DisplayedImage,
+        ImageRef,
         Loading,
         PictureParams,
         SourceFormat,
@@ -29,19 +35,196 @@ if TYPE_CHECKING:
         TransformParams,
     )
 
+T = TypeVar("T")
+TransportT = TypeVar("TransportT")
+HttpT = TypeVar("HttpT")
+UploadsT = TypeVar("UploadsT")
 
-class BaseClient:
-    """The settings of a client, and its methods without network access."""
 
-    def __init__(self, config: Config) -> None:
-        configure_logging()
-        self.config = config
-        self.environment: Environment = Environment(pacer=shared_pacer(config.base_url, config.token))
-        self.owns_http_client: bool = True
+class ImageOperations:
+    """Operations on your images."""
+
+    list: Final = Listing(images.list_images)
+    iter: Final = Listing(images.list_images)
+    get: Final = Operation(images.get_image)
+    update: Final = Operation(images.update_image)
+    delete: Final = Operation(images.delete_image)
+    render: Final = Operation(images.render_image)
+    stream: Final = StreamOperation(images.stream_image)
+    download: Final = DownloadOperation(images.download_image)
+    signed_url: Final = Operation(images.signed_url)
+    signed_srcset: Final = Operation(images.signed_srcset)
+    signed_picture: Final = Operation(images.signed_picture)
+    update_many: Final = BulkOperation(images.update_images)
+    delete_many: Final = BulkOperation(images.delete_images)
+    signed_urls: Final = BulkOperation(images.signed_urls)
+
+
+class AlbumOperations:
+    """Operations on your albums."""
+
+    list: Final = Listing(albums.list_albums)
+    create: Final = Operation(albums.create_album)
+    get: Final = Operation(albums.get_album)
+    update: Final = Operation(albums.update_album)
+    delete: Final = Operation(albums.delete_album)
+    add_images: Final = Operation(albums.add_images)
+    remove_images: Final = Operation(albums.remove_images)
+
+
+class KeyOperations:
+    """Operations on your API keys; they require a session token."""
+
+    list: Final = Listing(accounts.list_keys)
+    create: Final = Operation(accounts.create_key)
+    get: Final = Operation(accounts.get_key)
+    update: Final = Operation(accounts.update_key)
+    delete: Final = Operation(accounts.delete_key)
+
+
+class WebhookOperations:
+    """Operations on your webhooks and their deliveries."""
+
+    list: Final = Listing(webhooks.list_webhooks)
+    create: Final = Operation(webhooks.create_webhook)
+    get: Final = Operation(webhooks.get_webhook)
+    update: Final = Operation(webhooks.update_webhook)
+    delete: Final = Operation(webhooks.delete_webhook)
+    test: Final = Operation(webhooks.test_webhook)
+    rotate_secret: Final = Operation(webhooks.rotate_webhook_secret)
+    deliveries: Final = Listing(webhooks.list_deliveries)
+    retry: Final = Operation(webhooks.retry_delivery)
+
+
+class AccountOperations:
+    """Operations of operators on accounts, and registration on hosts where it is open."""
+
+    list: Final = Listing(accounts.list_accounts)
+    create: Final = Operation(accounts.create_account)
+    get: Final = Operation(accounts.get_managed_account)
+    update: Final = Operation(accounts.update_account)
+
+
+class SessionOperations:
+    """Operations on your sessions."""
+
+    list: Final = Listing(accounts.list_sessions)
+    create: Final = Operation(accounts.create_session)
+    delete: Final = Operation(accounts.delete_session)
+
+
+class BaseClient(Generic[TransportT, HttpT, UploadsT]):
+    """The settings of a client, and its methods that are the same in both."""
+
+    upload: Final = Operation(uploads.upload)
+    gallery: Final = Listing(images.gallery)
+    account: Final = Operation(accounts.get_account)
+    request: Final = Operation(request)
+    change_password: Final = Operation(accounts.change_password)
+    renew_signing_secret: Final = Operation(accounts.renew_signing_secret)
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        token: str | None = None,
+        *,
+        cdn_url: str | None = None,
+        timeout: float | None = _config.DEFAULT_TIMEOUT,
+        deadline: float | None = None,
+        max_retries: int = 3,
+        pace: bool = False,
+        allow_http: bool = False,
+        app_info: str | None = None,
+        transport: TransportT | None = None,
+        http_client: HttpT | None = None,
+    ) -> None:
+        _config.configure_logging()
+        double = None if transport is not None else active_double()
+        if double is not None:
+            base_url, cdn_url, token = double.base_url, double.cdn_url, double.token_for(token)
+            transport, http_client = cast("TransportT", double), None
+        self.config: _config.Config = _config.resolve(
+            base_url,
+            token,
+            cdn_url=cdn_url,
+            timeout=timeout,
+            deadline=deadline,
+            max_retries=max_retries,
+            pace=pace,
+            allow_http=allow_http,
+            app_info=app_info,
+        )
+        self.environment: Environment = Environment(
+            pacer=shared_pacer(self.config.base_url, self.config.token)
+        )
+        self.owns_http_client: bool = http_client is None
+        driver = self._connect(transport, http_client)
+        if double is not None:
+            use_clock(double, self.environment, driver)
         self.bind_resources()
+
+    def _connect(self, transport: TransportT | None, http_client: HttpT | None) -> Sleeper:
+        """Create the driver, and return it."""
+        raise NotImplementedError
 
     def bind_resources(self) -> None:
         """Create the resources of this client."""
+
+    def _upload_batch(self, batch: Batch) -> UploadsT:
+        """Return the results of a batch as they finish."""
+        raise NotImplementedError
+
+    def upload_iter(
+        self,
+        sources: Iterable[Source] | Source,
+        *,
+        parallel: int = 4,
+        files_per_request: int | None = None,
+        journal: str | os.PathLike[str] | None = None,
+        progress: BatchProgress | None = None,
+        **options: Unpack[UploadOptions],
+    ) -> UploadsT:
+        """Upload several images concurrently, and return their results in the order in which they finish.
+
+        An error of one file does not stop the others. A 401, 403 or 507, a rate limit that ends too late to
+        wait for, and a host that does not respond stop the batch: files that were not tried have its error
+        and `attempted=False`.
+
+        Args:
+            sources: Paths, directories, patterns such as `photos/**/*.jpg`, or any source of `upload`.
+            parallel: The number of concurrent requests, at least 1.
+            files_per_request: The maximum number of files in a request, 1–20. By default one, but 20 while
+                there are more files than the rate limit has requests left.
+            journal: The path of a journal, from which an interrupted run resumes without duplicates. It
+                belongs to one account of one host, and images of earlier runs are results only if they
+                still exist.
+            progress: A callback `progress(source, sent, total)` with bytes of each file.
+            **options: The options of `upload`, for all files.
+
+        Raises:
+            ConfigurationError: The journal is one of another host, account or version; raised when the first
+                result is requested.
+            UploadInterrupted: Ctrl-C was pressed; only the synchronous client raises it, at once.
+        """
+        from imagehost_client._many import Batch
+
+        batch = Batch(
+            sources=sources,
+            options=options,
+            config=self.config,
+            parallel=parallel,
+            files_per_request=files_per_request,
+            journal=journal,
+            progress=progress,
+        )
+        return self._upload_batch(batch)
+
+    def _steps(self, call: Call[T] | Sleep) -> Steps[T | None]:
+        """Return the steps of a call or a delay."""
+        if isinstance(call, Sleep):
+            yield call
+            return None
+        return (yield from exchange(call, self.config, self.environment))
 
     def with_options(
         self,

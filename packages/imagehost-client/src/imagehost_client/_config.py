@@ -1,8 +1,9 @@
-"""Settings of a client, resolved from arguments and environment variables, and validated."""
+"""Settings of a client, resolved from arguments and environment variables, and validated; and its log."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -13,6 +14,10 @@ from attrs import field, frozen
 from imagehost_client._redact import Secret, redact_url
 from imagehost_client._retry import RetryPolicy
 from imagehost_client.errors import ConfigurationError
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"
 
 BASE_URL_VARIABLE = "IMAGEHOST_BASE_URL"
 CDN_URL_VARIABLE = "IMAGEHOST_CDN_URL"
@@ -182,3 +187,29 @@ def require_positive_seconds(name: str, value: float | None) -> float | None:
     if value is not None and not 0 < value < float("inf"):
         raise ConfigurationError(f"expected seconds above 0 for {name} but received {value}")
     return value
+
+
+LOG_VARIABLE = "IMAGEHOST_LOG"
+LOG_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO}
+LOG_FORMAT = "%(asctime)s %(name)s %(levelname)s %(message)s"
+
+
+def configure_logging(environ: Mapping[str, str] = os.environ) -> None:
+    """Print the log from the level in `IMAGEHOST_LOG`, once per process.
+
+    Without the variable, and where the program has added a handler of its own, nothing changes but the level.
+
+    Raises:
+        ConfigurationError: The variable is neither `debug` nor `info`.
+    """
+    text = environ.get(LOG_VARIABLE, "").strip().lower()
+    if not text:
+        return
+    if text not in LOG_LEVELS:
+        raise ConfigurationError(f"expected debug or info for {LOG_VARIABLE} but received {text!r}")
+    logger = logging.getLogger("imagehost_client")
+    logger.setLevel(LOG_LEVELS[text])
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(LOG_FORMAT))
+        logger.addHandler(handler)

@@ -20,8 +20,8 @@ from urllib.parse import urlencode
 from attrs import define, field, frozen
 
 from imagehost_client import _wire
-from imagehost_client._calls import Call, FilePart, OpenResponse, with_meta
-from imagehost_client._config import Config
+from imagehost_client._calls.call import Call, FilePart, OpenResponse, with_meta
+from imagehost_client._config import Config, __version__
 from imagehost_client._multipart import (
     Multipart,
     MultipartBatch,
@@ -39,7 +39,6 @@ from imagehost_client._retry import (
     retry_delay,
     should_retry,
 )
-from imagehost_client._version import __version__
 from imagehost_client.errors import (
     APIConnectionError,
     APITimeoutError,
@@ -186,11 +185,6 @@ def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Ste
         if delay is None:
             raise result
         yield Sleep(delay)
-
-
-def pause(step: Sleep) -> Steps[None]:
-    """Wait."""
-    yield step
 
 
 def _delay_before_retry(

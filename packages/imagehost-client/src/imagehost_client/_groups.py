@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
-from imagehost_client._calls.batches import MAX_FILES, FailedFile, UploadedBatch, upload_batch
+from imagehost_client._calls.uploads import MAX_FILES, FailedFile, UploadedBatch, upload_batch
 from imagehost_client._exchange import Environment, Sleep
 from imagehost_client._journal import Calls, FinishedUpload, Journal, find_images
 from imagehost_client._many import PER_FILE_ERRORS, Batch, BatchState, Job, UploadResult, run_job

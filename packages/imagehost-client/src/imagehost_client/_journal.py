@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from attrs import frozen
 
 from imagehost_client import _wire
-from imagehost_client._calls import Call, next_page
-from imagehost_client._calls.access import get_account
+from imagehost_client._calls.accounts import get_account
+from imagehost_client._calls.call import Call, next_page
 from imagehost_client._calls.images import get_image, list_images
 from imagehost_client._config import Config
 from imagehost_client._exchange import Sleep

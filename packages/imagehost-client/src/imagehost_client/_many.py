@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TypedDict
 
 from attrs import define, evolve, field, frozen
 
-from imagehost_client._calls import AlbumRef, Call
-from imagehost_client._calls._arguments import require_integer
-from imagehost_client._calls.batches import MAX_FILES
-from imagehost_client._calls.images import UploadFormat, get_image, upload
+from imagehost_client._calls.arguments import require_integer
+from imagehost_client._calls.call import Call
+from imagehost_client._calls.images import get_image
+from imagehost_client._calls.uploads import MAX_FILES, upload
 from imagehost_client._config import Config
 from imagehost_client._journal import Calls, FinishedUpload, Journal, find_images, identify
+from imagehost_client._types import BatchProgress, Source, UploadOptions
 from imagehost_client.errors import (
     APIConnectionError,
     ConfigurationError,
@@ -29,28 +29,11 @@ from imagehost_client.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from imagehost_client.files import Source, expand_sources
+from imagehost_client.files import expand_sources
 from imagehost_client.models import Image
-
-BatchProgress = Callable[[Source, int, int], object]
-"""A callback `(source, sent, total)` with bytes of the source."""
 
 PER_FILE_ERRORS = (ImageHostError, OSError, TypeError)
 """The errors of a single source, which do not stop the batch."""
-
-
-class UploadOptions(TypedDict, total=False):
-    """The options of `upload` for all files of a batch."""
-
-    album_id: AlbumRef | None
-    description: str | None
-    quality: int | None
-    format: UploadFormat | None
-    remove_exif: bool | None
-    convert_to_webp: bool | None
-    auto_rename: bool | None
-    is_public: bool | None
-    checksum: bool
 
 
 @frozen

@@ -1,15 +1,16 @@
-"""Descriptors that turn functions of `_calls` into client methods, with types and docstrings."""
+"""Descriptors that turn functions of `_calls` into methods of both clients, with types and docstrings."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine
-from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from functools import cached_property, partial, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from imagehost_client._calls import Call
-from imagehost_client._calls.bulk import Calls
-from imagehost_client.models import Page, RawResponse, Result, ResultList
+from imagehost_client._calls.call import Call
+from imagehost_client._calls.images import Calls, ImageDownload
+from imagehost_client.downloads import AsyncImageStream, ImageStream
+from imagehost_client.models import DownloadedImage, Page, RawResponse, Result, ResultList
 from imagehost_client.pages import AsyncPager, Pager
 
 if TYPE_CHECKING:
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-M = TypeVar("M")
 N = TypeVar("N")
+B_co = TypeVar("B_co", covariant=True)
 M_co = TypeVar("M_co", covariant=True)
 N_co = TypeVar("N_co", covariant=True)
 R = TypeVar("R", bound=Result)
 
 
 class CallRunner(Protocol):
-    """An object that runs calls synchronously."""
+    """An object that runs calls synchronously: `Client`, or one of its resources."""
 
     def run(self, call: Call[T], /) -> T:
         """Run a call, and return its result."""
@@ -33,15 +34,27 @@ class CallRunner(Protocol):
     def run_raw(self, call: Call[T], /) -> RawResponse[T]:
         """Run a call, and return its response."""
 
+    def stream_image(self, download: ImageDownload, /) -> ImageStream:
+        """Return the bytes of an image as they arrive."""
+
+    def save_image(self, download: ImageDownload, /) -> DownloadedImage:
+        """Write the bytes of an image to a file."""
+
 
 class AsyncCallRunner(Protocol):
-    """An object that runs calls on an event loop."""
+    """An object that runs calls on an event loop: `AsyncClient`, or one of its resources."""
 
     def run(self, call: Call[T], /) -> Coroutine[None, None, T]:
         """Run a call, and return its result."""
 
     def run_raw(self, call: Call[T], /) -> Coroutine[None, None, RawResponse[T]]:
         """Run a call, and return its response."""
+
+    def stream_image(self, download: ImageDownload, /) -> AsyncImageStream:
+        """Return the bytes of an image as they arrive."""
+
+    def save_image(self, download: ImageDownload, /) -> Coroutine[None, None, DownloadedImage]:
+        """Write the bytes of an image to a file."""
 
 
 class BoundMethod(Protocol[P, M_co, N_co]):
@@ -58,28 +71,37 @@ class BoundMethod(Protocol[P, M_co, N_co]):
         """
 
 
-class Method(Generic[P]):
-    """A descriptor with the signature and the docstring of a function of `_calls`."""
+AsyncBoundMethod = BoundMethod[P, Coroutine[None, None, T], Coroutine[None, None, N]]
+"""A coroutine method, which can also return the response."""
 
-    def __init__(self, function: Callable[P, object]) -> None:
+
+class Method(Generic[P, B_co]):
+    """A descriptor with the signature and the docstring of a function of `_calls`.
+
+    With `AsyncClient` it is a coroutine function, unless its result is one that is iterated over.
+    """
+
+    def __init__(self, function: Callable[P, B_co]) -> None:
         self.function = function
         self.__doc__ = function.__doc__
 
     def __set_name__(self, owner: type[object], name: str) -> None:
-        self._name = f"{owner.__qualname__}.{name}"
+        self._name = name
 
-    def with_signature(self, method: Callable[P, M]) -> Callable[P, M]:
-        """Return `method` with name, docstring and signature for `help` and `inspect`."""
-        update_wrapper(method, self.function)
-        method.__name__, method.__qualname__ = self._name.rpartition(".")[2], self._name
-        method.__signature__ = self._signature  # type: ignore[attr-defined]
+    def bind(self, instance: object, run: Callable[[Any], object], raw: Any = None) -> Any:
+        """Return a method that runs what `function` builds from its arguments.
+
+        Args:
+            instance: The client, or the resource.
+            run: The function that returns the method's result.
+            raw: The function that returns the result of `with_raw_response`, if there is one.
+        """
+        method: Any = update_wrapper(_composed(run, self.function), self.function)
+        method.__name__, method.__qualname__ = self._name, f"{type(instance).__qualname__}.{self._name}"
+        method.__signature__ = self._signature
+        if raw is not None:
+            method.with_raw_response = _composed(raw, self.function)
         return method
-
-    def _with_raw(self, method: Callable[P, M], raw: Callable[P, N]) -> BoundMethod[P, M, N]:
-        """Return `method` with name, docstring and signature, and with `raw` as `with_raw_response`."""
-        method = self.with_signature(method)
-        method.with_raw_response = raw  # type: ignore[attr-defined]
-        return cast("BoundMethod[P, M, N]", method)
 
     @cached_property
     def _signature(self) -> inspect.Signature:
@@ -91,74 +113,36 @@ class Method(Generic[P]):
         return call.removeprefix("Call[").removesuffix("]")
 
 
-class Operation(Method[P], Generic[P, T]):
-    """A method that runs one call."""
+def _composed(run: Callable[[Any], Any], build: Callable[P, object]) -> Callable[P, object]:
+    """Return a function that runs what `build` returns; a coroutine function if `run` is one."""
 
-    def __init__(self, function: Callable[P, Call[T]]) -> None:
-        super().__init__(function)
-        self._build_call = function
+    def method(*args: P.args, **kwargs: P.kwargs) -> object:
+        return run(build(*args, **kwargs))
+
+    async def async_method(*args: P.args, **kwargs: P.kwargs) -> object:
+        return await run(build(*args, **kwargs))
+
+    return async_method if inspect.iscoroutinefunction(run) else method
+
+
+class Operation(Method[P, Call[T]], Generic[P, T]):
+    """A method that runs one call."""
 
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
     def __get__(self, instance: CallRunner, owner: type[object]) -> BoundMethod[P, T, RawResponse[T]]: ...
-    def __get__(
-        self, instance: CallRunner | None, owner: type[object]
-    ) -> Self | BoundMethod[P, T, RawResponse[T]]:
-        if instance is None:
-            return self
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> T:
-            return instance.run(self._build_call(*args, **kwargs))
-
-        def raw(*args: P.args, **kwargs: P.kwargs) -> RawResponse[T]:
-            return instance.run_raw(self._build_call(*args, **kwargs))
-
-        return self._with_raw(method, raw)
-
-
-class AsyncOperation(Method[P], Generic[P, T]):
-    """A coroutine method that runs one call."""
-
-    def __init__(self, function: Callable[P, Call[T]]) -> None:
-        super().__init__(function)
-        self._build_call = function
-
-    @overload
-    def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
     def __get__(
         self, instance: AsyncCallRunner, owner: type[object]
-    ) -> BoundMethod[P, Coroutine[None, None, T], Coroutine[None, None, RawResponse[T]]]: ...
-    def __get__(
-        self, instance: AsyncCallRunner | None, owner: type[object]
-    ) -> Self | BoundMethod[P, Coroutine[None, None, T], Coroutine[None, None, RawResponse[T]]]:
-        if instance is None:
-            return self
-
-        async def method(*args: P.args, **kwargs: P.kwargs) -> T:
-            return await instance.run(self._build_call(*args, **kwargs))
-
-        async def raw(*args: P.args, **kwargs: P.kwargs) -> RawResponse[T]:
-            return await instance.run_raw(self._build_call(*args, **kwargs))
-
-        return self._with_raw(method, raw)
+    ) -> AsyncBoundMethod[P, T, RawResponse[T]]: ...
+    def __get__(self, instance: CallRunner | AsyncCallRunner | None, owner: type[object]) -> Any:
+        """Return the method of a client or a resource."""
+        return self if instance is None else self.bind(instance, instance.run, instance.run_raw)
 
 
-class BulkMethod(Method[P], Generic[P]):
-    """A method that runs several calls, and returns the results of all in one list."""
-
-    def result(self, call: str) -> str:
-        """Return the method's return annotation for the function's."""
-        return call.replace("Calls[", "list[")
-
-
-class BulkOperation(BulkMethod[P], Generic[P, R]):
-    """A method that runs several calls, one after another."""
-
-    def __init__(self, function: Callable[P, Calls[R]]) -> None:
-        super().__init__(function)
-        self._build_calls = function
+class BulkOperation(Method[P, Calls[R]], Generic[P, R]):
+    """A method that runs several calls, one after another, and returns the results of all in one list."""
 
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
@@ -166,70 +150,38 @@ class BulkOperation(BulkMethod[P], Generic[P, R]):
     def __get__(
         self, instance: CallRunner, owner: type[object]
     ) -> BoundMethod[P, list[R], list[RawResponse[ResultList[R]]]]: ...
-    def __get__(
-        self, instance: CallRunner | None, owner: type[object]
-    ) -> Self | BoundMethod[P, list[R], list[RawResponse[ResultList[R]]]]:
-        if instance is None:
-            return self
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> list[R]:
-            calls = self._build_calls(*args, **kwargs)
-            return [item for call in calls for item in instance.run(call).items]
-
-        def raw(*args: P.args, **kwargs: P.kwargs) -> list[RawResponse[ResultList[R]]]:
-            return [instance.run_raw(call) for call in self._build_calls(*args, **kwargs)]
-
-        return self._with_raw(method, raw)
-
-
-class AsyncBulkOperation(BulkMethod[P], Generic[P, R]):
-    """A coroutine method that runs several calls, one after another."""
-
-    def __init__(self, function: Callable[P, Calls[R]]) -> None:
-        super().__init__(function)
-        self._build_calls = function
-
-    @overload
-    def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
     def __get__(
         self, instance: AsyncCallRunner, owner: type[object]
-    ) -> BoundMethod[
-        P, Coroutine[None, None, list[R]], Coroutine[None, None, list[RawResponse[ResultList[R]]]]
-    ]: ...
-    def __get__(
-        self, instance: AsyncCallRunner | None, owner: type[object]
-    ) -> (
-        Self
-        | BoundMethod[
-            P, Coroutine[None, None, list[R]], Coroutine[None, None, list[RawResponse[ResultList[R]]]]
-        ]
-    ):
+    ) -> AsyncBoundMethod[P, list[R], list[RawResponse[ResultList[R]]]]: ...
+    def __get__(self, instance: Any, owner: type[object]) -> Any:
+        """Return the method of a client or a resource."""
         if instance is None:
             return self
 
-        async def method(*args: P.args, **kwargs: P.kwargs) -> list[R]:
-            calls = self._build_calls(*args, **kwargs)
+        def run(calls: Calls[R]) -> list[R]:
+            return [item for call in calls for item in instance.run(call).items]
+
+        def run_raw(calls: Calls[R]) -> list[object]:
+            return [instance.run_raw(call) for call in calls]
+
+        async def async_run(calls: Calls[R]) -> list[R]:
             return [item for call in calls for item in (await instance.run(call)).items]
 
-        async def raw(*args: P.args, **kwargs: P.kwargs) -> list[RawResponse[ResultList[R]]]:
-            return [await instance.run_raw(call) for call in self._build_calls(*args, **kwargs)]
+        async def async_run_raw(calls: Calls[R]) -> list[object]:
+            return [await instance.run_raw(call) for call in calls]
 
-        return self._with_raw(method, raw)
+        if inspect.iscoroutinefunction(instance.run):
+            return self.bind(instance, async_run, async_run_raw)
+        return self.bind(instance, run, run_raw)
 
-
-class _ListMethod(Method[P], Generic[P]):
     def result(self, call: str) -> str:
         """Return the method's return annotation for the function's."""
-        return super().result(call).replace("Page[", "Pager[")
+        return call.replace("Calls[", "list[")
 
 
-class Listing(_ListMethod[P], Generic[P, T]):
-    """A method that returns a `Pager`."""
-
-    def __init__(self, function: Callable[P, Call[Page[T]]]) -> None:
-        super().__init__(function)
-        self._build_call = function
+class Listing(Method[P, Call[Page[T]]], Generic[P, T]):
+    """A method that returns a `Pager`, or an `AsyncPager`."""
 
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
@@ -237,44 +189,55 @@ class Listing(_ListMethod[P], Generic[P, T]):
     def __get__(
         self, instance: CallRunner, owner: type[object]
     ) -> BoundMethod[P, Pager[T], RawResponse[Page[T]]]: ...
-    def __get__(
-        self, instance: CallRunner | None, owner: type[object]
-    ) -> Self | BoundMethod[P, Pager[T], RawResponse[Page[T]]]:
-        if instance is None:
-            return self
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> Pager[T]:
-            return Pager(instance.run, self._build_call(*args, **kwargs))
-
-        def raw(*args: P.args, **kwargs: P.kwargs) -> RawResponse[Page[T]]:
-            return instance.run_raw(self._build_call(*args, **kwargs))
-
-        return self._with_raw(method, raw)
-
-
-class AsyncListing(_ListMethod[P], Generic[P, T]):
-    """A method that returns an `AsyncPager`."""
-
-    def __init__(self, function: Callable[P, Call[Page[T]]]) -> None:
-        super().__init__(function)
-        self._build_call = function
-
-    @overload
-    def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
     def __get__(
         self, instance: AsyncCallRunner, owner: type[object]
     ) -> BoundMethod[P, AsyncPager[T], Coroutine[None, None, RawResponse[Page[T]]]]: ...
-    def __get__(
-        self, instance: AsyncCallRunner | None, owner: type[object]
-    ) -> Self | BoundMethod[P, AsyncPager[T], Coroutine[None, None, RawResponse[Page[T]]]]:
+    def __get__(self, instance: Any, owner: type[object]) -> Any:
+        """Return the method of a client or a resource."""
         if instance is None:
             return self
+        pager: Callable[..., object] = AsyncPager if inspect.iscoroutinefunction(instance.run) else Pager
+        return self.bind(instance, partial(pager, instance.run), instance.run_raw)
 
-        def method(*args: P.args, **kwargs: P.kwargs) -> AsyncPager[T]:
-            return AsyncPager(instance.run, self._build_call(*args, **kwargs))
+    def result(self, call: str) -> str:
+        """Return the method's return annotation for the function's."""
+        return super().result(call).replace("Page[", "Pager[")
 
-        async def raw(*args: P.args, **kwargs: P.kwargs) -> RawResponse[Page[T]]:
-            return await instance.run_raw(self._build_call(*args, **kwargs))
 
-        return self._with_raw(method, raw)
+class StreamOperation(Method[P, ImageDownload], Generic[P]):
+    """A method that returns an `ImageStream`, or an `AsyncImageStream`."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Self: ...
+    @overload
+    def __get__(self, instance: CallRunner, owner: type[object]) -> Callable[P, ImageStream]: ...
+    @overload
+    def __get__(self, instance: AsyncCallRunner, owner: type[object]) -> Callable[P, AsyncImageStream]: ...
+    def __get__(self, instance: CallRunner | AsyncCallRunner | None, owner: type[object]) -> Any:
+        """Return the method of a client or a resource."""
+        return self if instance is None else self.bind(instance, instance.stream_image)
+
+    def result(self, call: str) -> str:  # noqa: ARG002 - the return annotation does not depend on it
+        """Return the method's return annotation."""
+        return "ImageStream"
+
+
+class DownloadOperation(Method[P, ImageDownload], Generic[P]):
+    """A method that returns a `DownloadedImage`."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[object]) -> Self: ...
+    @overload
+    def __get__(self, instance: CallRunner, owner: type[object]) -> Callable[P, DownloadedImage]: ...
+    @overload
+    def __get__(
+        self, instance: AsyncCallRunner, owner: type[object]
+    ) -> Callable[P, Coroutine[None, None, DownloadedImage]]: ...
+    def __get__(self, instance: CallRunner | AsyncCallRunner | None, owner: type[object]) -> Any:
+        """Return the method of a client or a resource."""
+        return self if instance is None else self.bind(instance, instance.save_image)
+
+    def result(self, call: str) -> str:  # noqa: ARG002 - the return annotation does not depend on it
+        """Return the method's return annotation."""
+        return "DownloadedImage"

@@ -6,17 +6,16 @@ offset, and reads them on the event loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from attrs import define, field, frozen
 
+from imagehost_client._types import Progress
 from imagehost_client.files import File, source_changed
 
 CHUNK_BYTES = 256 * 1024
 """The size of a read, in bytes: few thread switches for large files, little memory for many files."""
 
-Progress = Callable[[int, int], object]
-"""A callback `(sent, total)` with bytes of the file; a retry starts again at 0."""
 
 _ESCAPES = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
 

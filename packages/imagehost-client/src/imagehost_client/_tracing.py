@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from imagehost_client._config import __version__
 from imagehost_client._exchange import Failure, Reply, Send
 from imagehost_client._redact import redact_url
-from imagehost_client._version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field
 
-from imagehost_client._calls import OpenResponse
-from imagehost_client._calls.downloads import ImageDownload
+from imagehost_client._calls.call import OpenResponse
+from imagehost_client._calls.images import ImageDownload
 from imagehost_client._config import Config
 from imagehost_client._exchange import (
     Environment,

@@ -36,7 +36,7 @@ from imagehost_client.models import (
     ResultList,
     Role,
 )
-from imagehost_client.models.results import rfc3339 as rfc3339
+from imagehost_client.models import rfc3339 as rfc3339
 
 if TYPE_CHECKING:
     from enum import StrEnum

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from imagehost_client import _calls, _config
-from imagehost_client._base import BaseClient
-from imagehost_client._calls import Call
-from imagehost_client._calls.downloads import ImageDownload
-from imagehost_client._doubles import active_double, use_clock
-from imagehost_client._exchange import Sleep, exchange, pause, raw_exchange
-from imagehost_client._methods import AsyncBulkOperation, AsyncListing, AsyncOperation
-from imagehost_client._streaming import AsyncDownloadOperation, AsyncStreamOperation
+from imagehost_client._base import (
+    AccountOperations,
+    AlbumOperations,
+    BaseClient,
+    ImageOperations,
+    KeyOperations,
+    SessionOperations,
+    WebhookOperations,
+)
+from imagehost_client._calls.call import Call
+from imagehost_client._calls.images import ImageDownload
+from imagehost_client._exchange import exchange, raw_exchange
 from imagehost_client._transfer import Transfer
+from imagehost_client._types import Source
 from imagehost_client.downloads import AsyncImageStream, save_async
-from imagehost_client.files import Source
 from imagehost_client.models import DownloadedImage, RawResponse
 
 if TYPE_CHECKING:
@@ -26,9 +29,13 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from imagehost_client._drivers import AsyncDriver
     from imagehost_client._journal import Calls
-    from imagehost_client._many import BatchProgress, UploadOptions, UploadResult
+    from imagehost_client._many import Batch, UploadResult
+    from imagehost_client._types import BatchOptions
     from imagehost_client.uploads import AsyncUploadIterator
+
+__all__ = ["AsyncClient"]
 
 T = TypeVar("T")
 
@@ -56,79 +63,31 @@ class AsyncResource:
         return await self._client.save_image(download)
 
 
-class AsyncImages(AsyncResource):
+class AsyncImages(AsyncResource, ImageOperations):
     """Operations on your images."""
 
-    list: Final = AsyncListing(_calls.images.list_images)
-    iter: Final = AsyncListing(_calls.images.list_images)
-    get: Final = AsyncOperation(_calls.images.get_image)
-    update: Final = AsyncOperation(_calls.images.update_image)
-    delete: Final = AsyncOperation(_calls.images.delete_image)
-    render: Final = AsyncOperation(_calls.images.render_image)
-    stream: Final = AsyncStreamOperation(_calls.downloads.stream_image)
-    download: Final = AsyncDownloadOperation(_calls.downloads.download_image)
-    signed_url: Final = AsyncOperation(_calls.images.signed_url)
-    signed_srcset: Final = AsyncOperation(_calls.markup.signed_srcset)
-    signed_picture: Final = AsyncOperation(_calls.markup.signed_picture)
-    update_many: Final = AsyncBulkOperation(_calls.bulk.update_images)
-    delete_many: Final = AsyncBulkOperation(_calls.bulk.delete_images)
-    signed_urls: Final = AsyncBulkOperation(_calls.bulk.signed_urls)
 
-
-class AsyncAlbums(AsyncResource):
+class AsyncAlbums(AsyncResource, AlbumOperations):
     """Operations on your albums."""
 
-    list: Final = AsyncListing(_calls.albums.list_albums)
-    create: Final = AsyncOperation(_calls.albums.create_album)
-    get: Final = AsyncOperation(_calls.albums.get_album)
-    update: Final = AsyncOperation(_calls.albums.update_album)
-    delete: Final = AsyncOperation(_calls.albums.delete_album)
-    add_images: Final = AsyncOperation(_calls.albums.add_images)
-    remove_images: Final = AsyncOperation(_calls.albums.remove_images)
 
-
-class AsyncKeys(AsyncResource):
+class AsyncKeys(AsyncResource, KeyOperations):
     """Operations on your API keys; they require a session token."""
 
-    list: Final = AsyncListing(_calls.access.list_keys)
-    create: Final = AsyncOperation(_calls.access.create_key)
-    get: Final = AsyncOperation(_calls.access.get_key)
-    update: Final = AsyncOperation(_calls.access.update_key)
-    delete: Final = AsyncOperation(_calls.access.delete_key)
 
-
-class AsyncWebhooks(AsyncResource):
+class AsyncWebhooks(AsyncResource, WebhookOperations):
     """Operations on your webhooks and their deliveries."""
 
-    list: Final = AsyncListing(_calls.webhooks.list_webhooks)
-    create: Final = AsyncOperation(_calls.webhooks.create_webhook)
-    get: Final = AsyncOperation(_calls.webhooks.get_webhook)
-    update: Final = AsyncOperation(_calls.webhooks.update_webhook)
-    delete: Final = AsyncOperation(_calls.webhooks.delete_webhook)
-    test: Final = AsyncOperation(_calls.webhooks.test_webhook)
-    rotate_secret: Final = AsyncOperation(_calls.webhooks.rotate_webhook_secret)
-    deliveries: Final = AsyncListing(_calls.webhooks.list_deliveries)
-    retry: Final = AsyncOperation(_calls.webhooks.retry_delivery)
 
-
-class AsyncAccounts(AsyncResource):
+class AsyncAccounts(AsyncResource, AccountOperations):
     """Operations of operators on accounts, and registration on hosts where it is open."""
 
-    list: Final = AsyncListing(_calls.accounts.list_accounts)
-    create: Final = AsyncOperation(_calls.accounts.create_account)
-    get: Final = AsyncOperation(_calls.accounts.get_managed_account)
-    update: Final = AsyncOperation(_calls.accounts.update_account)
 
-
-class AsyncSessions(AsyncResource):
+class AsyncSessions(AsyncResource, SessionOperations):
     """Operations on your sessions."""
 
-    list: Final = AsyncListing(_calls.access.list_sessions)
-    create: Final = AsyncOperation(_calls.access.create_session)
-    delete: Final = AsyncOperation(_calls.access.delete_session)
 
-
-class AsyncClient(BaseClient):
+class AsyncClient(BaseClient["httpx2.AsyncBaseTransport", "httpx2.AsyncClient", "AsyncUploadIterator"]):
     """An asynchronous client of an image host, which tasks may share.
 
     Use it as an asynchronous context manager, or await `close`.
@@ -158,56 +117,15 @@ class AsyncClient(BaseClient):
     accounts: AsyncAccounts
     sessions: AsyncSessions
 
-    upload: Final = AsyncOperation(_calls.images.upload)
-    gallery: Final = AsyncListing(_calls.images.gallery)
-    account: Final = AsyncOperation(_calls.access.get_account)
-    request: Final = AsyncOperation(_calls.generic.request)
-    change_password: Final = AsyncOperation(_calls.access.change_password)
-    renew_signing_secret: Final = AsyncOperation(_calls.access.renew_signing_secret)
-
-    def __init__(
-        self,
-        base_url: str | None = None,
-        token: str | None = None,
-        *,
-        cdn_url: str | None = None,
-        timeout: float | None = _config.DEFAULT_TIMEOUT,
-        deadline: float | None = None,
-        max_retries: int = 3,
-        pace: bool = False,
-        allow_http: bool = False,
-        app_info: str | None = None,
-        transport: httpx2.AsyncBaseTransport | None = None,
-        http_client: httpx2.AsyncClient | None = None,
-    ) -> None:
-        double = None if transport is not None else active_double()
-        if double is not None:
-            base_url, cdn_url, token = double.base_url, double.cdn_url, double.token_for(token)
-            http_client = None
-        super().__init__(
-            _config.resolve(
-                base_url,
-                token,
-                cdn_url=cdn_url,
-                timeout=timeout,
-                deadline=deadline,
-                max_retries=max_retries,
-                pace=pace,
-                allow_http=allow_http,
-                app_info=app_info,
-            )
-        )
+    def _connect(
+        self, transport: httpx2.AsyncBaseTransport | None, http_client: httpx2.AsyncClient | None
+    ) -> AsyncDriver:
         import httpx2
 
         from imagehost_client._drivers import AsyncDriver
 
-        self.owns_http_client: bool = http_client is None
-        if double is not None:
-            assert isinstance(double, httpx2.AsyncBaseTransport)
-            transport = double
         self._driver = AsyncDriver(http_client or httpx2.AsyncClient(transport=transport), self.config.token)
-        if double is not None:
-            use_clock(double, self.environment, self._driver)
+        return self._driver
 
     def bind_resources(self) -> None:
         """Create the resources of this client."""
@@ -234,62 +152,17 @@ class AsyncClient(BaseClient):
         """Write the bytes of an image to a file."""
         return await save_async(self._driver, Transfer(download, self.config, self.environment))
 
-    def upload_iter(
-        self,
-        sources: Iterable[Source] | Source,
-        *,
-        parallel: int = 4,
-        files_per_request: int | None = None,
-        journal: str | os.PathLike[str] | None = None,
-        progress: BatchProgress | None = None,
-        **options: Unpack[UploadOptions],
-    ) -> AsyncUploadIterator:
-        """Upload several images concurrently, and return their results in the order in which they finish.
-
-        An error of one file does not stop the others. A 401, 403 or 507, a rate limit that ends too late to
-        wait for, and a host that does not respond stop the batch: files that were not tried have its error
-        and `attempted=False`.
-
-        Args:
-            sources: Paths, directories, patterns such as `photos/**/*.jpg`, or any source of `upload`.
-            parallel: The number of concurrent requests, at least 1.
-            files_per_request: The maximum number of files in a request, 1–20. By default one, but 20 while
-                there are more files than the rate limit has requests left.
-            journal: The path of a journal, from which an interrupted run resumes without duplicates. It
-                belongs to one account of one host, and images of earlier runs are results only if they
-                still exist.
-            progress: A callback `progress(source, sent, total)` with bytes of each file.
-            **options: The options of `upload`, for all files.
-
-        Raises:
-            ConfigurationError: The journal is one of another host, account or version; raised when the first
-                result is requested.
-            UploadInterrupted: Ctrl-C was pressed; only the synchronous client raises it, at once.
-        """
-        from imagehost_client._many import Batch
+    def _upload_batch(self, batch: Batch) -> AsyncUploadIterator:
         from imagehost_client.uploads import AsyncUploadIterator
 
-        batch = Batch(
-            sources=sources,
-            options=options,
-            config=self.config,
-            parallel=parallel,
-            files_per_request=files_per_request,
-            journal=journal,
-            progress=progress,
-        )
         return AsyncUploadIterator(batch, self._run_calls, self.environment)
 
     async def upload_many(
         self,
         sources: Iterable[Source] | Source,
         *,
-        parallel: int = 4,
-        files_per_request: int | None = None,
-        journal: str | os.PathLike[str] | None = None,
         on_result: Callable[[UploadResult], object] | None = None,
-        progress: BatchProgress | None = None,
-        **options: Unpack[UploadOptions],
+        **options: Unpack[BatchOptions],
     ) -> list[UploadResult]:
         """Upload several images concurrently; an error of one file does not stop the others.
 
@@ -299,15 +172,8 @@ class AsyncClient(BaseClient):
 
         Args:
             sources: Paths, directories, patterns such as `photos/**/*.jpg`, or any source of `upload`.
-            parallel: The number of concurrent requests, at least 1.
-            files_per_request: The maximum number of files in a request, 1–20. By default one, but 20 while
-                there are more files than the rate limit has requests left.
-            journal: The path of a journal, from which an interrupted run resumes without duplicates. It
-                belongs to one account of one host, and images of earlier runs are results only if they
-                still exist.
             on_result: A callback for each result.
-            progress: A callback `progress(source, sent, total)` with bytes of each file.
-            **options: The options of `upload`, for all files.
+            **options: The options of `upload_iter` and of `upload`, for all files.
 
         Returns:
             A result for each file, in the order of the sources.
@@ -316,15 +182,7 @@ class AsyncClient(BaseClient):
             ConfigurationError: The journal is one of another host, account or version.
             UploadInterrupted: Ctrl-C was pressed; only the synchronous client raises it, at once.
         """
-        uploads = self.upload_iter(
-            sources,
-            parallel=parallel,
-            files_per_request=files_per_request,
-            journal=journal,
-            progress=progress,
-            **options,
-        )
-        async with uploads:
+        async with self.upload_iter(sources, **options) as uploads:
             async for result in uploads:
                 if on_result is not None:
                     on_result(result)
@@ -341,14 +199,9 @@ class AsyncClient(BaseClient):
                     result: T = end.value
                     return result
                 try:
-                    send, outcome = calls.send, await self._run_step(call)
+                    send, outcome = calls.send, await self._driver.run(self._steps(call))
                 except Exception as error:
                     send, outcome = calls.throw, error
-
-    async def _run_step(self, step: Call[T] | Sleep) -> T | None:
-        if isinstance(step, Sleep):
-            return await self._driver.run(pause(step))
-        return await self.run(step)
 
     async def close(self) -> None:
         """Close the connections of this client."""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from imagehost_client import _calls, _config
-from imagehost_client._base import BaseClient
-from imagehost_client._calls import Call
-from imagehost_client._calls.downloads import ImageDownload
-from imagehost_client._doubles import active_double, use_clock
-from imagehost_client._exchange import Sleep, exchange, pause, raw_exchange
-from imagehost_client._methods import BulkOperation, Listing, Operation
-from imagehost_client._streaming import DownloadOperation, StreamOperation
+from imagehost_client._base import (
+    AccountOperations,
+    AlbumOperations,
+    BaseClient,
+    ImageOperations,
+    KeyOperations,
+    SessionOperations,
+    WebhookOperations,
+)
+from imagehost_client._calls.call import Call
+from imagehost_client._calls.images import ImageDownload
+from imagehost_client._exchange import exchange, raw_exchange
 from imagehost_client._transfer import Transfer
+from imagehost_client._types import Source
 from imagehost_client.downloads import ImageStream, save
-from imagehost_client.files import Source
 from imagehost_client.models import DownloadedImage, RawResponse
 
 if TYPE_CHECKING:
@@ -27,9 +30,13 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from imagehost_client._drivers import SyncDriver
     from imagehost_client._journal import Calls
-    from imagehost_client._many import BatchProgress, UploadOptions, UploadResult
+    from imagehost_client._many import Batch, UploadResult
+    from imagehost_client._types import BatchOptions
     from imagehost_client.uploads import UploadIterator
+
+__all__ = ["Client"]
 
 T = TypeVar("T")
 
@@ -57,79 +64,31 @@ class Resource:
         return self._client.save_image(download)
 
 
-class Images(Resource):
+class Images(Resource, ImageOperations):
     """Operations on your images."""
 
-    list: Final = Listing(_calls.images.list_images)
-    iter: Final = Listing(_calls.images.list_images)
-    get: Final = Operation(_calls.images.get_image)
-    update: Final = Operation(_calls.images.update_image)
-    delete: Final = Operation(_calls.images.delete_image)
-    render: Final = Operation(_calls.images.render_image)
-    stream: Final = StreamOperation(_calls.downloads.stream_image)
-    download: Final = DownloadOperation(_calls.downloads.download_image)
-    signed_url: Final = Operation(_calls.images.signed_url)
-    signed_srcset: Final = Operation(_calls.markup.signed_srcset)
-    signed_picture: Final = Operation(_calls.markup.signed_picture)
-    update_many: Final = BulkOperation(_calls.bulk.update_images)
-    delete_many: Final = BulkOperation(_calls.bulk.delete_images)
-    signed_urls: Final = BulkOperation(_calls.bulk.signed_urls)
 
-
-class Albums(Resource):
+class Albums(Resource, AlbumOperations):
     """Operations on your albums."""
 
-    list: Final = Listing(_calls.albums.list_albums)
-    create: Final = Operation(_calls.albums.create_album)
-    get: Final = Operation(_calls.albums.get_album)
-    update: Final = Operation(_calls.albums.update_album)
-    delete: Final = Operation(_calls.albums.delete_album)
-    add_images: Final = Operation(_calls.albums.add_images)
-    remove_images: Final = Operation(_calls.albums.remove_images)
 
-
-class Keys(Resource):
+class Keys(Resource, KeyOperations):
     """Operations on your API keys; they require a session token."""
 
-    list: Final = Listing(_calls.access.list_keys)
-    create: Final = Operation(_calls.access.create_key)
-    get: Final = Operation(_calls.access.get_key)
-    update: Final = Operation(_calls.access.update_key)
-    delete: Final = Operation(_calls.access.delete_key)
 
-
-class Webhooks(Resource):
+class Webhooks(Resource, WebhookOperations):
     """Operations on your webhooks and their deliveries."""
 
-    list: Final = Listing(_calls.webhooks.list_webhooks)
-    create: Final = Operation(_calls.webhooks.create_webhook)
-    get: Final = Operation(_calls.webhooks.get_webhook)
-    update: Final = Operation(_calls.webhooks.update_webhook)
-    delete: Final = Operation(_calls.webhooks.delete_webhook)
-    test: Final = Operation(_calls.webhooks.test_webhook)
-    rotate_secret: Final = Operation(_calls.webhooks.rotate_webhook_secret)
-    deliveries: Final = Listing(_calls.webhooks.list_deliveries)
-    retry: Final = Operation(_calls.webhooks.retry_delivery)
 
-
-class Accounts(Resource):
+class Accounts(Resource, AccountOperations):
     """Operations of operators on accounts, and registration on hosts where it is open."""
 
-    list: Final = Listing(_calls.accounts.list_accounts)
-    create: Final = Operation(_calls.accounts.create_account)
-    get: Final = Operation(_calls.accounts.get_managed_account)
-    update: Final = Operation(_calls.accounts.update_account)
 
-
-class Sessions(Resource):
+class Sessions(Resource, SessionOperations):
     """Operations on your sessions."""
 
-    list: Final = Listing(_calls.access.list_sessions)
-    create: Final = Operation(_calls.access.create_session)
-    delete: Final = Operation(_calls.access.delete_session)
 
-
-class Client(BaseClient):
+class Client(BaseClient["httpx2.BaseTransport", "httpx2.Client", "UploadIterator"]):
     """A thread-safe client of an image host.
 
     Use it as a context manager, or call `close`.
@@ -159,56 +118,15 @@ class Client(BaseClient):
     accounts: Accounts
     sessions: Sessions
 
-    upload: Final = Operation(_calls.images.upload)
-    gallery: Final = Listing(_calls.images.gallery)
-    account: Final = Operation(_calls.access.get_account)
-    request: Final = Operation(_calls.generic.request)
-    change_password: Final = Operation(_calls.access.change_password)
-    renew_signing_secret: Final = Operation(_calls.access.renew_signing_secret)
-
-    def __init__(
-        self,
-        base_url: str | None = None,
-        token: str | None = None,
-        *,
-        cdn_url: str | None = None,
-        timeout: float | None = _config.DEFAULT_TIMEOUT,
-        deadline: float | None = None,
-        max_retries: int = 3,
-        pace: bool = False,
-        allow_http: bool = False,
-        app_info: str | None = None,
-        transport: httpx2.BaseTransport | None = None,
-        http_client: httpx2.Client | None = None,
-    ) -> None:
-        double = None if transport is not None else active_double()
-        if double is not None:
-            base_url, cdn_url, token = double.base_url, double.cdn_url, double.token_for(token)
-            http_client = None
-        super().__init__(
-            _config.resolve(
-                base_url,
-                token,
-                cdn_url=cdn_url,
-                timeout=timeout,
-                deadline=deadline,
-                max_retries=max_retries,
-                pace=pace,
-                allow_http=allow_http,
-                app_info=app_info,
-            )
-        )
+    def _connect(
+        self, transport: httpx2.BaseTransport | None, http_client: httpx2.Client | None
+    ) -> SyncDriver:
         import httpx2
 
         from imagehost_client._drivers import SyncDriver
 
-        self.owns_http_client: bool = http_client is None
-        if double is not None:
-            assert isinstance(double, httpx2.BaseTransport)
-            transport = double
         self._driver = SyncDriver(http_client or httpx2.Client(transport=transport), self.config.token)
-        if double is not None:
-            use_clock(double, self.environment, self._driver)
+        return self._driver
 
     def bind_resources(self) -> None:
         """Create the resources of this client."""
@@ -223,11 +141,9 @@ class Client(BaseClient):
         """Run a call, and return its result."""
         return self._driver.run(exchange(call, self.config, self.environment))
 
-    def _run_until(self, call: Call[T] | Sleep, cancelled: threading.Event | None) -> T | None:
-        """Run a call or a delay that another thread may cancel."""
-        if isinstance(call, Sleep):
-            return self._driver.run(pause(call), cancelled)
-        return self._driver.run(exchange(call, self.config, self.environment), cancelled)
+    def run_raw(self, call: Call[T], /) -> RawResponse[T]:
+        """Run a call, and return its response."""
+        return self._driver.run(raw_exchange(call, self.config, self.environment))
 
     def stream_image(self, download: ImageDownload, /) -> ImageStream:
         """Return the bytes of an image as they arrive."""
@@ -237,66 +153,17 @@ class Client(BaseClient):
         """Write the bytes of an image to a file."""
         return save(self._driver, Transfer(download, self.config, self.environment))
 
-    def upload_iter(
-        self,
-        sources: Iterable[Source] | Source,
-        *,
-        parallel: int = 4,
-        files_per_request: int | None = None,
-        journal: str | os.PathLike[str] | None = None,
-        progress: BatchProgress | None = None,
-        **options: Unpack[UploadOptions],
-    ) -> UploadIterator:
-        """Upload several images concurrently, and return their results in the order in which they finish.
-
-        An error of one file does not stop the others. A 401, 403 or 507, a rate limit that ends too late to
-        wait for, and a host that does not respond stop the batch: files that were not tried have its error
-        and `attempted=False`.
-
-        Args:
-            sources: Paths, directories, patterns such as `photos/**/*.jpg`, or any source of `upload`.
-            parallel: The number of concurrent requests, at least 1.
-            files_per_request: The maximum number of files in a request, 1–20. By default one, but 20 while
-                there are more files than the rate limit has requests left.
-            journal: The path of a journal, from which an interrupted run resumes without duplicates. It
-                belongs to one account of one host, and images of earlier runs are results only if they
-                still exist.
-            progress: A callback `progress(source, sent, total)` with bytes of each file.
-            **options: The options of `upload`, for all files.
-
-        Raises:
-            ConfigurationError: The journal is one of another host, account or version; raised when the first
-                result is requested.
-            UploadInterrupted: Ctrl-C was pressed; only the synchronous client raises it, at once.
-        """
-        from imagehost_client._many import Batch
+    def _upload_batch(self, batch: Batch) -> UploadIterator:
         from imagehost_client.uploads import UploadIterator
 
-        batch = Batch(
-            sources=sources,
-            options=options,
-            config=self.config,
-            parallel=parallel,
-            files_per_request=files_per_request,
-            journal=journal,
-            progress=progress,
-        )
         return UploadIterator(batch, self._run_calls, self.environment)
-
-    def run_raw(self, call: Call[T], /) -> RawResponse[T]:
-        """Run a call, and return its response."""
-        return self._driver.run(raw_exchange(call, self.config, self.environment))
 
     def upload_many(
         self,
         sources: Iterable[Source] | Source,
         *,
-        parallel: int = 4,
-        files_per_request: int | None = None,
-        journal: str | os.PathLike[str] | None = None,
         on_result: Callable[[UploadResult], object] | None = None,
-        progress: BatchProgress | None = None,
-        **options: Unpack[UploadOptions],
+        **options: Unpack[BatchOptions],
     ) -> list[UploadResult]:
         """Upload several images concurrently; an error of one file does not stop the others.
 
@@ -306,15 +173,8 @@ class Client(BaseClient):
 
         Args:
             sources: Paths, directories, patterns such as `photos/**/*.jpg`, or any source of `upload`.
-            parallel: The number of concurrent requests, at least 1.
-            files_per_request: The maximum number of files in a request, 1–20. By default one, but 20 while
-                there are more files than the rate limit has requests left.
-            journal: The path of a journal, from which an interrupted run resumes without duplicates. It
-                belongs to one account of one host, and images of earlier runs are results only if they
-                still exist.
             on_result: A callback for each result.
-            progress: A callback `progress(source, sent, total)` with bytes of each file.
-            **options: The options of `upload`, for all files.
+            **options: The options of `upload_iter` and of `upload`, for all files.
 
         Returns:
             A result for each file, in the order of the sources.
@@ -325,14 +185,7 @@ class Client(BaseClient):
         """
         from imagehost_client.uploads import UploadInterrupted
 
-        with self.upload_iter(
-            sources,
-            parallel=parallel,
-            files_per_request=files_per_request,
-            journal=journal,
-            progress=progress,
-            **options,
-        ) as uploads:
+        with self.upload_iter(sources, **options) as uploads:
             try:
                 for result in uploads:
                     if on_result is not None:
@@ -344,7 +197,7 @@ class Client(BaseClient):
             return uploads.results
 
     def _run_calls(self, calls: Calls[T], cancelled: threading.Event | None = None) -> T:
-        """Run calls one after another, and return their common result."""
+        """Run calls one after another, and return their common result; another thread may cancel them."""
         with closing(calls):
             send, outcome = calls.send, None
             while True:
@@ -354,7 +207,7 @@ class Client(BaseClient):
                     result: T = end.value
                     return result
                 try:
-                    send, outcome = calls.send, self._run_until(call, cancelled)
+                    send, outcome = calls.send, self._driver.run(self._steps(call), cancelled)
                 except Exception as error:
                     send, outcome = calls.throw, error
 

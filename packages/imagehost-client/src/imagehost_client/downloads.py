@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 from attrs import define, field
 
-from imagehost_client._calls import OpenResponse
-from imagehost_client._calls.downloads import Target
+from imagehost_client._calls.call import OpenResponse
 from imagehost_client._exchange import Steps
 from imagehost_client._transfer import BodyError, Transfer
+from imagehost_client._types import Target
 from imagehost_client.models import DownloadedImage, ImageHead
 
 if TYPE_CHECKING:
     from typing import Self
+
+__all__ = ["AsyncImageStream", "ImageStream"]
 
 T = TypeVar("T")
 

@@ -35,6 +35,29 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from imagehost_client.models import RateLimit
 
+__all__ = [
+    "APIConnectionError",
+    "APITimeoutError",
+    "BadRequestError",
+    "ChecksumError",
+    "ConfigurationError",
+    "ConflictError",
+    "ForbiddenError",
+    "ImageHostError",
+    "InsufficientStorageError",
+    "MethodNotAllowedError",
+    "NotFoundError",
+    "PayloadTooLargeError",
+    "RateLimitError",
+    "ServerError",
+    "SourceChangedError",
+    "UnauthorizedError",
+    "UnavailableError",
+    "UnsupportedMediaTypeError",
+    "ValidationError",
+    "WebhookVerificationError",
+]
+
 _FIELD = re.compile(r"\bfor ([\w\[\].-]+) but received\b")
 
 

@@ -10,10 +10,13 @@ import io
 import os
 from collections.abc import AsyncIterable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast, runtime_checkable
+from typing import BinaryIO, cast
 
 from attrs import frozen
 
+from imagehost_client._types import Content as Content
+from imagehost_client._types import Readable as Readable
+from imagehost_client._types import Source as Source
 from imagehost_client.errors import SourceChangedError
 
 SPOOL_BYTES = 1 << 20
@@ -27,20 +30,6 @@ MEDIA_TYPES: dict[str, str] = {
     ".gif": "image/gif",
 }
 """Media types by file extension; directories are searched for these extensions."""
-
-
-@runtime_checkable
-class Readable(Protocol):
-    """A binary stream."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return at most `size` bytes, and no bytes at the end."""
-
-
-Content = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable | AsyncIterable[bytes]
-"""A path, bytes, a file opened in binary mode, or, for `AsyncClient`, an asynchronous iterable of bytes."""
-Source = Content | tuple[str, Content]
-"""The source of an upload: content, or a pair of a file name and content."""
 
 
 @frozen(kw_only=True)

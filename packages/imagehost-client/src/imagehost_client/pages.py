@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Generic, TypeVar
 
-from imagehost_client._calls import Call, next_page
+from imagehost_client._calls.call import Call, next_page
 from imagehost_client.errors import ServerError
 from imagehost_client.models import Page
+
+__all__ = ["AsyncPager", "Pager"]
 
 T = TypeVar("T")
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
+__all__ = ["AsyncUploadIterator", "UploadInterrupted", "UploadIterator", "UploadResult"]
+
 T = TypeVar("T")
 
 POLL_SECONDS = 0.2

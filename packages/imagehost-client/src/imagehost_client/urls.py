@@ -5,95 +5,23 @@ Processing parameters are validated as the host does.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Protocol, TypedDict, Unpack, cast
+from typing import Literal, Unpack, cast
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from attrs import frozen
 
-from imagehost_client._thumbhash import background_colour
-from imagehost_client.models import Format, Image, PublicImage
-
-Fit = Literal["cover", "contain", "fill", "inside", "outside"]
-"""How an image is fitted into `w` and `h`."""
-
-SourceFormat = Literal[
-    "jpg", "jpeg", "png", "webp", "avif", Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF
-]
-"""The format of a `<source>` in a `<picture>` element; `jpg` and `jpeg` are the same."""
-
-OutputFormat = SourceFormat | Literal["auto"]
-"""The `fm` of a URL; with `auto`, the host selects a format that the browser accepts."""
-
-
-Loading = Literal["lazy", "eager"]
-"""When a browser loads an image: near the viewport, or at once."""
-
-Attributes = Mapping[str, str | int | bool | None]
-"""Attributes of an HTML element."""
-
-
-class PictureParams(TypedDict, total=False):
-    """The processing parameters of a `<picture>` element; `None` omits one.
-
-    Attributes:
-        q: The quality, 1–100.
-        fit: How the image is fitted into the size.
-    """
-
-    q: int | None
-    fit: Fit | None
-
-
-class SrcsetParams(PictureParams, total=False):
-    """The processing parameters of a `srcset`, which sets the widths; `None` omits one.
-
-    Attributes:
-        fm: The format.
-    """
-
-    fm: OutputFormat | None
-
-
-class TransformParams(SrcsetParams, total=False):
-    """The processing parameters of an image URL; `None` omits one.
-
-    Attributes:
-        w: The width in pixels, 1–8192, after applying the EXIF orientation.
-        h: The height in pixels, 1–8192.
-    """
-
-    w: int | None
-    h: int | None
-
-
-class DisplayedImage(Protocol):
-    """What a `srcset` and a `<picture>` element need of an image.
-
-    `Image` and `PublicImage` have it, as may a record of your own, such as a row of a database.
-    """
-
-    @property
-    def url(self) -> str:
-        """The delivery URL of the stored file."""
-
-    @property
-    def width(self) -> int:
-        """The width in pixels."""
-
-    @property
-    def height(self) -> int:
-        """The height in pixels."""
-
-    @property
-    def description(self) -> str:
-        """The default of the alternative text."""
-
-    @property
-    def placeholder(self) -> str:
-        """The ThumbHash in base64, or an empty string."""
-
+from imagehost_client._types import Attributes as Attributes
+from imagehost_client._types import DisplayedImage as DisplayedImage
+from imagehost_client._types import Loading as Loading
+from imagehost_client._types import PictureParams as PictureParams
+from imagehost_client._types import SourceFormat as SourceFormat
+from imagehost_client._types import SrcsetParams as SrcsetParams
+from imagehost_client._types import TransformParams as TransformParams
+from imagehost_client.models import Image, PublicImage
 
 MAX_SIDE = 8192
 """The maximum of `w` and `h`, in pixels."""
@@ -393,3 +321,37 @@ def _source_format(fm: str) -> str:
     if name not in MIME_TYPES:
         raise ValueError(f"expected one of {', '.join(MIME_TYPES)} for formats but received {fm!r}")
     return name
+
+
+def average_colour(placeholder: str) -> tuple[int, int, int] | None:
+    """Return the average red, green and blue (0–255) of a ThumbHash, or `None` if it is invalid.
+
+    A ThumbHash begins with 24 bits, lowest first: 6 of mean lightness, 6 of mean yellow against blue,
+    6 of mean red against green, 5 of scale, 1 of alpha. Lightness is the mean of the mean of red and
+    green with blue thirds: `l = (r+g+b)/3`, `p = (r+g)/2 - b`, `q = r - g`
+    (https://evanw.github.io/thumbhash/).
+    """
+    try:
+        head = base64.b64decode(placeholder, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    if len(head) < 5:
+        return None
+    bits = int.from_bytes(head[:3], "little")
+    lightness = (bits & 63) / 63
+    yellow = (bits >> 6 & 63) / 31.5 - 1
+    red_green = (bits >> 12 & 63) / 31.5 - 1
+    blue = lightness - 2 / 3 * yellow
+    red = (3 * lightness - blue + red_green) / 2
+    green = red - red_green
+    return _byte(red), _byte(green), _byte(blue)
+
+
+def background_colour(placeholder: str) -> str | None:
+    """Return the CSS declaration of a ThumbHash's average colour, or `None` if it is invalid."""
+    colour = average_colour(placeholder)
+    return None if colour is None else "background-color:#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def _byte(value: float) -> int:
+    return round(255 * min(1.0, max(0.0, value)))

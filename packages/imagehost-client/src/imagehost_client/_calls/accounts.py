@@ -1,13 +1,183 @@
-"""Operations of operators on accounts, and registration."""
+"""Operations on your account, API keys and sessions; of operators on accounts; and registration."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from attrs import evolve
 
-from imagehost_client._calls._arguments import checked
-from imagehost_client._calls._call import UNSET, Call, Unset, drop_unset, paged, query_pairs, single
-from imagehost_client._calls._refs import AccountRef, account_id_of
-from imagehost_client.models import ManagedAccount, Page, Role
+from imagehost_client import _wire
+from imagehost_client._calls.arguments import account_id_of, checked, id_of
+from imagehost_client._calls.call import (
+    Call,
+    drop_none,
+    drop_unset,
+    paged,
+    path_segment,
+    query_pairs,
+    single,
+    string_list,
+)
+from imagehost_client._types import UNSET, AccountRef, KeyRef, SessionRef, Unset
+from imagehost_client.models import (
+    Account,
+    ApiKey,
+    ApiKeyWithToken,
+    Deleted,
+    ManagedAccount,
+    Page,
+    PasswordChanged,
+    Role,
+    Scope,
+    Session,
+    SessionWithToken,
+    SignedOut,
+    SigningSecretRenewed,
+)
+
+
+@checked
+def list_keys(
+    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
+) -> Call[Page[ApiKey]]:
+    """List your API keys; this and all calls on keys require a session token.
+
+    Args:
+        page: The first page, from 1.
+        per_page: The page size, 1–100; 20 by default.
+        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+    """
+    return paged("/keys", "keys", ApiKey, query_pairs(page=page, per_page=per_page, cursor=cursor))
+
+
+@checked
+def create_key(
+    name: str, *, scopes: Sequence[Scope] | None = None, expires_at: datetime | None = None
+) -> Call[ApiKeyWithToken]:
+    """Create an API key; only this result contains its token.
+
+    Args:
+        name: The name of the key, at most 100 characters.
+        scopes: The granted scopes, such as `images:read`; all by default.
+        expires_at: The expiry, with a UTC offset; none by default.
+    """
+    expiry = None if expires_at is None else _wire.rfc3339(expires_at)
+    body = {"name": name, **drop_none(scopes=string_list(scopes), expires_at=expiry)}
+    return evolve(single("POST", ApiKeyWithToken, "keys", body=body), idempotent=False)
+
+
+@checked
+def get_key(key: KeyRef) -> Call[ApiKey]:
+    """Return an API key, without its token.
+
+    Args:
+        key: The key, or its id.
+    """
+    return single("GET", ApiKey, "keys", id_of(key))
+
+
+@checked
+def update_key(
+    key: KeyRef,
+    *,
+    name: str | Unset = UNSET,
+    scopes: Sequence[Scope] | Unset = UNSET,
+    expires_at: datetime | Unset | None = UNSET,
+) -> Call[ApiKey]:
+    """Change an API key; omitted arguments leave their values unchanged.
+
+    Args:
+        key: The key, or its id.
+        name: The name of the key, at most 100 characters.
+        scopes: The granted scopes.
+        expires_at: The expiry, with a UTC offset; `None` for no expiry.
+    """
+    expiry = _wire.rfc3339(expires_at) if isinstance(expires_at, datetime) else expires_at
+    scope_list = scopes if scopes is UNSET else string_list(scopes)
+    body = drop_unset(name=name, scopes=scope_list, expires_at=expiry)
+    return single("PATCH", ApiKey, "keys", id_of(key), body=body)
+
+
+@checked
+def delete_key(key: KeyRef) -> Call[Deleted]:
+    """Revoke an API key, with immediate effect.
+
+    Args:
+        key: The key, or its id.
+    """
+    return evolve(single("DELETE", Deleted, "keys", id_of(key)), on_not_found=Deleted(id=id_of(key)))
+
+
+@checked
+def get_account() -> Call[Account]:
+    """Return your account with its usage, quota and rate limits."""
+    return single("GET", Account, "account")
+
+
+@checked
+def change_password(current_password: str, new_password: str) -> Call[PasswordChanged]:
+    """Change your password, and end all other sessions of your account; this requires a session token.
+
+    It is retried only if the host has not processed the request.
+
+    Args:
+        current_password: The present password.
+        new_password: At least 8 characters.
+
+    Raises:
+        ValidationError: The current password is wrong, or the new one is too short.
+    """
+    body = {"current_password": current_password, "new_password": new_password}
+    return evolve(single("POST", PasswordChanged, "account", "password", body=body), idempotent=False)
+
+
+@checked
+def renew_signing_secret() -> Call[SigningSecretRenewed]:
+    """End all signed URLs of your images at once; this requires a session token.
+
+    New ones can be made. It is retried only if the host has not processed the request.
+    """
+    call = single("POST", SigningSecretRenewed, "account", "signing-secret")
+    return evolve(call, idempotent=False)
+
+
+@checked
+def list_sessions(
+    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
+) -> Call[Page[Session]]:
+    """List your sessions that have not expired, newest first; this requires a session token.
+
+    Args:
+        page: The first page, from 1.
+        per_page: The page size, 1–100; 20 by default.
+        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+    """
+    query = query_pairs(page=page, per_page=per_page, cursor=cursor)
+    return paged("/sessions", "sessions", Session, query)
+
+
+@checked
+def create_session(username: str, password: str) -> Call[SessionWithToken]:
+    """Sign in, and return a session; its token has all scopes, and manages API keys.
+
+    Args:
+        username: The name of the account.
+        password: The password of the account.
+    """
+    call = single("POST", SessionWithToken, "session", body={"username": username, "password": password})
+    return evolve(call, idempotent=False)
+
+
+@checked
+def delete_session(session: SessionRef | None = None) -> Call[SignedOut]:
+    """End a session at once; by default that of this client's token.
+
+    Args:
+        session: One of your sessions, or its id; `None` to sign out.
+    """
+    path = "/session" if session is None else f"/sessions/{path_segment(id_of(session))}"
+    return Call(method="DELETE", path=path, decode=lambda _: SignedOut(), on_not_found=SignedOut())
 
 
 @checked

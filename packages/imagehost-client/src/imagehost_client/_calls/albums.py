@@ -6,18 +6,9 @@ from collections.abc import Iterable
 
 from attrs import evolve
 
-from imagehost_client._calls._arguments import checked
-from imagehost_client._calls._call import (
-    UNSET,
-    Call,
-    Unset,
-    drop_none,
-    drop_unset,
-    paged,
-    query_pairs,
-    single,
-)
-from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image_id_of
+from imagehost_client._calls.arguments import album_id_of, checked, image_id_of
+from imagehost_client._calls.call import Call, drop_none, drop_unset, paged, query_pairs, single
+from imagehost_client._types import UNSET, AlbumRef, ImageRef, Unset
 from imagehost_client.models import Album, DeletedAlbum, Image, Membership, Page, PublicImage
 
 

@@ -1,110 +1,67 @@
-"""Operations on images."""
+"""Operations on images: one or many of them, their bytes, and markup with signed URLs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Literal, Unpack
+from typing import TypeVar, Unpack
+from urllib.parse import urlencode
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from imagehost_client import _wire
-from imagehost_client._calls._arguments import checked, choice
-from imagehost_client._calls._call import (
-    UNSET,
+from imagehost_client._calls.arguments import album_id_of, checked, choice, image_id_of
+from imagehost_client._calls.call import (
     Call,
-    FilePart,
-    Unset,
+    OpenResponse,
     drop_unset,
+    format_name,
     paged,
     path_segment,
     query_pairs,
     single,
 )
-from imagehost_client._calls._refs import AlbumRef, ImageRef, album_id_of, image_id_of
-from imagehost_client._multipart import Progress
-from imagehost_client.files import Source
-from imagehost_client.models import Deleted, Format, Image, Page, PublicImage, Rendered, SignedUrl
-from imagehost_client.urls import TransformParams, build_query
-
-UploadFormat = Literal["auto", "jpeg", "jpg", "png", "webp", Format.JPEG, Format.PNG, Format.WEBP]
-"""The `format` of an upload; `jpg` and `jpeg` are the same."""
-StoredFormat = Format | Literal["jpeg", "jpg", "png", "webp", "gif"]
-"""The format of stored images; `jpg` and `jpeg` are the same."""
-ImageSort = Literal["created_at", "-created_at", "filename", "-filename", "size", "-size"]
-"""The order of a list of images; `-` means descending."""
-Time = datetime | str
-"""A time with a UTC offset, or its text in RFC 3339."""
-
-
-@partial(checked, format=choice("auto", "jpeg", "jpg", "png", "webp"))
-def upload(
-    source: Source,
-    *,
-    filename: str | None = None,
-    album_id: AlbumRef | None = None,
-    description: str | None = None,
-    quality: int | None = None,
-    format: UploadFormat | None = None,  # noqa: A002 - the field's name in the API
-    remove_exif: bool | None = None,
-    convert_to_webp: bool | None = None,
-    auto_rename: bool | None = None,
-    is_public: bool | None = None,
-    checksum: bool = False,
-    idempotency_key: str | None = None,
-    progress: Progress | None = None,
-) -> Call[Image]:
-    """Upload an image; on return it is stored durably.
-
-    By default, the host converts to WebP where that is smaller, keeps EXIF, and lists the image in the
-    public gallery.
-
-    Args:
-        source: A path, bytes, a binary file (sent from its current position), or `(name, content)`.
-        filename: The file name to send instead of the source's.
-        album_id: The album of the image, or its id.
-        description: At most 2,000 characters.
-        quality: 1–100.
-        format: The stored format, which takes precedence over `convert_to_webp` unless it is `auto`.
-        remove_exif: Whether to remove EXIF, XMP and IPTC.
-        convert_to_webp: Whether to store the image as WebP where that is smaller.
-        auto_rename: Whether to give the image a random file name.
-        is_public: Whether to list the image in the public gallery.
-        checksum: Whether to compare the SHA-256 of the stored file with the sent one. This requires
-            `convert_to_webp=False`, and no `format`, `quality` or `remove_exif`, because the host
-            would re-encode the image otherwise.
-        idempotency_key: The idempotency key, for retries from another process; random by default.
-        progress: A callback `progress(sent, total)` with bytes of the file.
-
-    Raises:
-        ImageHostError: The host rejected the upload, or could not be reached.
-        OSError: The file cannot be read.
-    """
-    is_re_encoded = (
-        convert_to_webp is not False or format not in {None, "auto"} or quality is not None or remove_exif
-    )
-    if checksum and is_re_encoded:
-        raise ValueError(
-            "expected convert_to_webp=False, and no format, quality or remove_exif, for checksum=True "
-            "but received options with which the host re-encodes the image"
-        )
-    return Call(
-        method="POST",
-        path="/upload",
-        decode=partial(_wire.decode, Image),
-        fields=_fields(
-            album_id=None if album_id is None else album_id_of(album_id),
-            description=description,
-            quality=quality,
-            format=_format(format),
-            remove_exif=remove_exif,
-            convertToWebP=convert_to_webp,
-            auto_rename=auto_rename,
-            is_public=is_public,
-        ),
-        file=FilePart(source=source, filename=filename, progress=progress, checksum=checksum),
-        key=idempotency_key or "",
-    )
+from imagehost_client._types import (
+    UNSET,
+    AlbumRef,
+    Attributes,
+    ImageRef,
+    ImageSort,
+    Loading,
+    PictureParams,
+    Progress,
+    SignItem,
+    SourceFormat,
+    SrcsetParams,
+    StoredFormat,
+    Target,
+    Time,
+    TransformParams,
+    Unset,
+)
+from imagehost_client.models import (
+    BulkResult,
+    BulkStatus,
+    Deleted,
+    Image,
+    ImageHead,
+    Page,
+    PublicImage,
+    Rendered,
+    Result,
+    ResultList,
+    SignedImageUrl,
+    SignedUrl,
+)
+from imagehost_client.urls import (
+    DEFAULT_FORMATS,
+    DEFAULT_WIDTHS,
+    build_query,
+    format_srcset,
+    plan_picture,
+    srcset_variants,
+)
 
 
 @partial(checked, format=choice("jpeg", "jpg", "png", "webp", "gif"))
@@ -147,7 +104,7 @@ def list_images(
         cursor=cursor,
         q=q,
         is_public=None if is_public is None else str(is_public).lower(),
-        format=_format(format),
+        format=format_name(format),
         created_after=_timestamp(created_after),
         created_before=_timestamp(created_before),
         sort=sort,
@@ -265,18 +222,337 @@ def signed_url(
     return single("POST", SignedUrl, "images", image_id_of(image), "signed-url", body=body)
 
 
-def _format(name: str | None) -> str | None:
-    """Return a format as the API calls it."""
-    return "jpeg" if name == "jpg" else name
-
-
 def _timestamp(time: Time | None) -> str | None:
     return _wire.rfc3339(time) if isinstance(time, datetime) else time
 
 
-def _fields(**values: str | int | bool | None) -> tuple[tuple[str, str], ...]:
+R = TypeVar("R", bound=Result)
+V = TypeVar("V")
+
+MAX_IMAGES = 100
+"""The maximum number of images in a request."""
+
+Calls = tuple[Call[ResultList[R]], ...]
+"""Calls whose results are parts of one list."""
+
+
+@checked
+def update_images(
+    images: Iterable[ImageRef] | ImageRef,
+    *,
+    album_id: AlbumRef | Unset | None = UNSET,
+    description: str | Unset = UNSET,
+    is_public: bool | Unset = UNSET,
+    filename: str | Unset = UNSET,
+) -> Calls[BulkResult]:
+    """Change images in the same way; omitted arguments leave their values unchanged.
+
+    Each 100 images are one request. An error of a request is raised, and the effect of earlier ones remains;
+    the call may be repeated.
+
+    Args:
+        images: Images, ids or URLs of images; of equal ones only the first counts.
+        album_id: The new album, or its id; `None` removes the images from their albums.
+        description: At most 2,000 characters.
+        is_public: Whether to list the images in the public gallery.
+        filename: The file name; the host adapts its extension to the stored format.
+
+    Returns:
+        A result for each image, in the order of `images`; a missing image stops no other.
+    """
+    album = album_id if album_id is None or album_id is UNSET else album_id_of(album_id)
+    changes = drop_unset(album_id=album, description=description, is_public=is_public, filename=filename)
     return tuple(
-        (name, str(value).lower() if isinstance(value, bool) else str(value))
-        for name, value in values.items()
-        if value is not None
+        Call(
+            method="PATCH",
+            path="/images",
+            decode=partial(_wire.decode_list, BulkResult, "results"),
+            body={"image_ids": ids, **changes},
+        )
+        for ids in _chunks(_unique_ids(images))
+    )
+
+
+@checked
+def delete_images(images: Iterable[ImageRef] | ImageRef) -> Calls[BulkResult]:
+    """Delete images with all their variants, permanently.
+
+    Each 100 images are one request. An error of a request is raised, and the effect of earlier ones remains;
+    the call may be repeated, and then reports deleted images as `not_found`.
+
+    Args:
+        images: Images, ids or URLs of images; of equal ones only the first counts.
+
+    Returns:
+        A result for each image, in the order of `images`; a missing image stops no other. On a retry, a
+        missing image counts as deleted.
+    """
+    return tuple(
+        Call(
+            method="POST",  # some proxies drop the body of a DELETE
+            path="/images/delete",
+            decode=partial(_wire.decode_list, BulkResult, "results"),
+            body={"image_ids": ids},
+            on_repeat=_not_found_as_deleted,
+        )
+        for ids in _chunks(_unique_ids(images))
+    )
+
+
+@checked
+def signed_urls(
+    images: Iterable[SignItem] | ImageRef, *, expires_in: int = 3600, **params: Unpack[TransformParams]
+) -> Calls[SignedImageUrl]:
+    """Return signed delivery URLs of images, which give access without a token until they expire.
+
+    Each 100 images are one request.
+
+    Args:
+        images: Images, ids or URLs of images; or pairs of one of them and a mapping of its own parameters,
+            which take precedence over `params`.
+        expires_in: The lifetime in seconds, at most 365 days; an hour by default.
+        **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
+
+    Returns:
+        A URL for each image, in the order of `images`.
+
+    Raises:
+        ValueError: A parameter is out of its range.
+        NotFoundError: You have no such image; no URL is returned.
+    """
+    if isinstance(images, (str, Image, PublicImage)):
+        images = (images,)
+    items = [_sign_item(item, params) for item in images]
+    return tuple(
+        Call(
+            method="POST",
+            path="/signed-urls",
+            decode=partial(_wire.decode_list, SignedImageUrl, "items"),
+            body={"items": chunk, "expires_in": expires_in},
+        )
+        for chunk in _chunks(items)
+    )
+
+
+def _sign_item(item: SignItem, params: TransformParams) -> dict[str, object]:
+    image, own = item if isinstance(item, tuple) else (item, {})
+    return {"image_id": image_id_of(image), **build_query({**params, **own})}
+
+
+def _unique_ids(images: Iterable[ImageRef] | ImageRef) -> list[str]:
+    if isinstance(images, (str, Image, PublicImage)):
+        images = (images,)
+    return list(dict.fromkeys(map(image_id_of, images)))
+
+
+def _chunks(values: Sequence[V]) -> Iterator[Sequence[V]]:
+    for start in range(0, len(values), MAX_IMAGES):
+        yield values[start : start + MAX_IMAGES]
+
+
+def _not_found_as_deleted(results: ResultList[BulkResult]) -> ResultList[BulkResult]:
+    """Return results with `deleted` for `not_found`: an earlier attempt may have deleted the image."""
+    return evolve(
+        results,
+        items=tuple(
+            evolve(item, status=BulkStatus.DELETED, error=None)
+            if item.status == BulkStatus.NOT_FOUND
+            else item
+            for item in results.items
+        ),
+    )
+
+
+@frozen(kw_only=True)
+class ImageDownload:
+    """A request for the bytes of an image that is not yet sent.
+
+    Attributes:
+        call: The request.
+        image_id: The id of the image, for names of files.
+        sha256: The SHA-256 of all bytes in hexadecimal, where it is known.
+        target: Where the bytes are written; `None` for a stream.
+        progress: The progress callback.
+    """
+
+    call: Call[ImageHead]
+    image_id: str
+    sha256: str | None = None
+    target: Target | None = field(default=None, repr=False)
+    progress: Progress | None = None
+
+
+@checked
+def stream_image(
+    image: ImageRef, *, if_none_match: str | None = None, **params: Unpack[TransformParams]
+) -> ImageDownload:
+    """Return the bytes of an image in chunks as they arrive, for files that do not fit into memory.
+
+    The result is used in `with`, with `AsyncClient` in `async with`, where the request is sent, and is
+    iterated over once. If the connection breaks, the rest is requested, and no byte is lost or repeated; the
+    stream ends with an error after more than `max_retries` failures in succession. At the end, the length is
+    checked, and for an `Image` without parameters also its SHA-256.
+
+    Args:
+        image: The image, its id, or any of its URLs.
+        if_none_match: The `etag` of an earlier result with the same parameters: if it still holds, the
+            result is `not_modified`, and has no bytes.
+        **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
+
+    Raises:
+        ValueError: A value is out of its range.
+        NotFoundError: There is no such image that you may view.
+        APIConnectionError: The connection broke, and the rest cannot be requested.
+        ChecksumError: The bytes are not those of the image; raised after the last chunk.
+    """
+    call = render_image(image, if_none_match=if_none_match, **params)
+    return ImageDownload(
+        call=Call(
+            method="GET",
+            path=call.path,
+            query=call.query,
+            headers={**call.headers, "Accept-Encoding": "identity"},
+            decode=_wire.decode_head,
+            binary=True,
+            opened=OpenResponse(),
+        ),
+        image_id=call.path.rpartition("/")[2],
+        sha256=image.sha256 if isinstance(image, Image) and not call.query else None,
+    )
+
+
+@checked
+def download_image(
+    image: ImageRef,
+    target: Target,
+    *,
+    progress: Progress | None = None,
+    if_none_match: str | None = None,
+    **params: Unpack[TransformParams],
+) -> ImageDownload:
+    """Write the bytes of an image to a file, resized or in another format, with little memory.
+
+    The bytes arrive and are checked as those of `stream`. A file is written completely or not at all: its new
+    content replaces the old one after the last byte.
+
+    Args:
+        image: The image, its id, or any of its URLs.
+        target: The path of the file; or of an existing directory, in which the file is named by the image's
+            id; or an open binary file, which after an error has a part of the bytes.
+        progress: A callback `progress(received, total)` with bytes; `total` is 0 if the host does not tell.
+        if_none_match: The `etag` of an earlier result with the same parameters: if it still holds, the
+            result is `not_modified`, and nothing is written.
+        **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
+
+    Raises:
+        OSError: The file cannot be written.
+        ValueError: A value is out of its range.
+        NotFoundError: There is no such image that you may view.
+        APIConnectionError: The connection broke, and the rest cannot be requested.
+        ChecksumError: The bytes are not those of the image.
+    """
+    download = stream_image(image, if_none_match=if_none_match, **params)
+    return evolve(download, target=target, progress=progress)
+
+
+@checked
+def signed_srcset(
+    image: Image | PublicImage,
+    widths: Iterable[int] = DEFAULT_WIDTHS,
+    *,
+    expires_in: int = 3600,
+    **params: Unpack[SrcsetParams],
+) -> Call[str]:
+    """Return the value of a `srcset` attribute with signed URLs, for an image that may be private.
+
+    Args:
+        image: The image.
+        widths: Widths in pixels, limited to the image's width.
+        expires_in: The lifetime of the URLs in seconds, at most 365 days; an hour by default.
+        **params: `q`, `fit` and `fm`.
+
+    Raises:
+        NotFoundError: You have no such image.
+    """
+    variants = srcset_variants(image, widths, params)
+    return _signed(image, variants, expires_in, partial(format_srcset, variants))
+
+
+@checked
+def signed_picture(
+    image: Image | PublicImage,
+    widths: Iterable[int] = DEFAULT_WIDTHS,
+    *,
+    expires_in: int = 3600,
+    alt: str | None = None,
+    loading: Loading = "lazy",
+    sizes: str = "100vw",
+    formats: Iterable[SourceFormat] = DEFAULT_FORMATS,
+    attributes: Attributes | None = None,
+    **params: Unpack[PictureParams],
+) -> Call[str]:
+    """Return a responsive `<picture>` element with signed URLs, for an image that may be private.
+
+    Args:
+        image: The image.
+        widths: Widths in pixels, limited to the image's width.
+        expires_in: The lifetime of the URLs in seconds, at most 365 days; an hour by default.
+        alt: The alternative text; by default the image's description.
+        loading: `lazy` to load the image only when it is near the viewport, or `eager`.
+        sizes: The `sizes` attribute: the display width.
+        formats: Formats offered before the stored one, in order of preference.
+        attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one,
+            and `True` is one without a value.
+        **params: `q` and `fit`.
+
+    Raises:
+        NotFoundError: You have no such image.
+    """
+    plan = plan_picture(
+        image,
+        widths,
+        alt=alt,
+        loading=loading,
+        sizes=sizes,
+        formats=formats,
+        attributes=attributes,
+        params=params,
+    )
+    return _signed(image, plan.variants, expires_in, plan.html)
+
+
+def _signed(
+    image: Image | PublicImage,
+    variants: Sequence[TransformParams],
+    expires_in: int,
+    build: Callable[[Sequence[str]], str],
+) -> Call[str]:
+    """Return the call that signs the URLs of variants, each once, and builds its result from them.
+
+    Raises:
+        TypeError: The image has no id.
+        ValueError: There are more variants than a request may have.
+    """
+    if not isinstance(image, Image | PublicImage):
+        raise TypeError(f"expected an Image or a PublicImage for image but received {image!r}")
+    queries = [build_query(variant) for variant in variants]
+    items = {urlencode(query): query for query in queries}
+    if len(items) > MAX_IMAGES:
+        raise ValueError(
+            f"expected at most {MAX_IMAGES} URLs for widths and formats but received {len(items)}"
+        )
+
+    def decode(data: object) -> str:
+        signed = _wire.decode_list(SignedImageUrl, "items", data).items
+        urls = dict(zip(items, (item.url for item in signed), strict=True))
+        return build([urls[urlencode(query)] for query in queries])
+
+    return Call(
+        method="POST",
+        path="/signed-urls",
+        decode=decode,
+        body={
+            "items": [{"image_id": image.id, **query} for query in items.values()],
+            "expires_in": expires_in,
+        },
     )

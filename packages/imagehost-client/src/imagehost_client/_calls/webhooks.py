@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 from attrs import evolve
 
-from imagehost_client._calls._arguments import checked
-from imagehost_client._calls._call import (
-    UNSET,
+from imagehost_client._calls.arguments import checked, id_of
+from imagehost_client._calls.call import (
     Call,
-    Unset,
     drop_none,
     drop_unset,
     paged,
@@ -19,7 +17,7 @@ from imagehost_client._calls._call import (
     single,
     string_list,
 )
-from imagehost_client._calls._refs import DeliveryRef, WebhookRef, id_of
+from imagehost_client._types import UNSET, DeliveryRef, Unset, WebhookRef
 from imagehost_client.models import Deleted, EventName, Page, Webhook, WebhookDelivery, WebhookWithSecret
 
 

@@ -9,7 +9,6 @@ from typing import Any, TypedDict, TypeVar
 import click
 
 from imagehost_client import _wire
-from imagehost_client._calls import UNSET, Unset
 from imagehost_client._cli.context import CommandContext, pass_context
 from imagehost_client._cli.global_options import Command, Group
 from imagehost_client._cli.options import (
@@ -22,6 +21,7 @@ from imagehost_client._cli.options import (
     switch_options,
 )
 from imagehost_client._cli.output import Column, format_size, format_time
+from imagehost_client._types import UNSET, Unset
 from imagehost_client.models import ManagedAccount, Role, Session
 
 F = TypeVar("F", bound=Callable[..., Any])

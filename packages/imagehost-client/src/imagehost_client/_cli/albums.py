@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from imagehost_client._calls import AlbumRef
 from imagehost_client._cli.batches import Batch
 from imagehost_client._cli.context import CommandContext, pass_context
 from imagehost_client._cli.global_options import Group
@@ -20,6 +19,7 @@ from imagehost_client._cli.options import (
 )
 from imagehost_client._cli.output import Column
 from imagehost_client._cli.statuses import ExitStatus
+from imagehost_client._types import AlbumRef
 from imagehost_client.client import Client
 from imagehost_client.errors import NotFoundError
 from imagehost_client.models import Album, Membership

@@ -24,7 +24,7 @@ from imagehost_client._cli.sign_in import login, logout, profiles, show_config, 
 from imagehost_client._cli.statuses import DESCRIPTIONS
 from imagehost_client._cli.uploads import upload
 from imagehost_client._cli.webhooks import webhooks
-from imagehost_client._version import __version__
+from imagehost_client._config import __version__
 
 EPILOG = "\n\n".join(
     (

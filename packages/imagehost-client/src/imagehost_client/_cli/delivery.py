@@ -15,8 +15,8 @@ from imagehost_client._cli.global_options import Command
 from imagehost_client._cli.options import POSITIVE, parse_widths, transform_options
 from imagehost_client._cli.output import format_size
 from imagehost_client._cli.progress import DownloadBar
+from imagehost_client._types import Fit, OutputFormat, TransformParams
 from imagehost_client.errors import ImageHostError
-from imagehost_client.urls import Fit, OutputFormat, TransformParams
 
 SUFFIXES: dict[str, OutputFormat] = {
     ".jpg": "jpg",

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from imagehost_client._cli.errors import describe_content
 from imagehost_client._cli.output import Console, counted
 from imagehost_client._many import UploadResult
+from imagehost_client._types import Source
 from imagehost_client.errors import ImageHostError, UnsupportedMediaTypeError
-from imagehost_client.files import Source
 
 NOT_ATTEMPTED = "not attempted"
 

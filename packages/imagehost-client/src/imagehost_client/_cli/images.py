@@ -9,8 +9,7 @@ from typing import TypedDict, get_args
 import click
 
 from imagehost_client import _wire
-from imagehost_client._calls import AlbumRef, ImageSort, StoredFormat, Unset
-from imagehost_client._calls.bulk import MAX_IMAGES
+from imagehost_client._calls.images import MAX_IMAGES
 from imagehost_client._cli.albums import find_album
 from imagehost_client._cli.batches import Batch
 from imagehost_client._cli.context import CommandContext, pass_context
@@ -26,6 +25,7 @@ from imagehost_client._cli.options import (
     visibility_options,
 )
 from imagehost_client._cli.output import Column, counted, format_size, format_time
+from imagehost_client._types import AlbumRef, ImageSort, StoredFormat, Unset
 from imagehost_client.errors import ImageHostError
 from imagehost_client.models import Image, PublicImage
 

@@ -11,8 +11,7 @@ from imagehost_client._cli.context import CommandContext, pass_context
 from imagehost_client._cli.global_options import Group
 from imagehost_client._cli.options import confirm_option, list_options, or_unset, page_size, parse_expiry
 from imagehost_client._cli.output import Column
-from imagehost_client.models import ApiKey
-from imagehost_client.models.accounts import Scope
+from imagehost_client.models import ApiKey, Scope
 
 COLUMNS: tuple[Column[ApiKey], ...] = (
     Column("id", lambda key: key.id),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from imagehost_client._calls import UNSET, Unset
+from imagehost_client._types import UNSET, Unset
 from imagehost_client.models import Format
 from imagehost_client.urls import CHOICES, SYNONYMS
 

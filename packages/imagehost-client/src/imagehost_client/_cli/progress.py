@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from imagehost_client._cli.output import Console
-from imagehost_client.files import Source
+from imagehost_client._types import Source
 
 if TYPE_CHECKING:
     from typing import Self

@@ -13,8 +13,7 @@ import click
 from attrs import define, field
 
 from imagehost_client import _wire
-from imagehost_client._calls import UploadFormat
-from imagehost_client._calls.batches import MAX_FILES
+from imagehost_client._calls.uploads import MAX_FILES
 from imagehost_client._cli import clipboard
 from imagehost_client._cli.albums import find_album
 from imagehost_client._cli.context import CommandContext, pass_context
@@ -25,10 +24,11 @@ from imagehost_client._cli.options import POSITIVE, QUALITY, choices
 from imagehost_client._cli.progress import ProgressBar
 from imagehost_client._cli.statuses import ExitStatus, batch_status, exit_status
 from imagehost_client._cli.watching import FolderWatch, watch
-from imagehost_client._many import FATAL_ERRORS, UploadOptions, UploadResult
+from imagehost_client._many import FATAL_ERRORS, UploadResult
+from imagehost_client._types import Source, UploadFormat, UploadOptions
 from imagehost_client.client import Client
 from imagehost_client.errors import APIConnectionError, RateLimitError, UnavailableError
-from imagehost_client.files import Source, expand_sources, open_file
+from imagehost_client.files import expand_sources, open_file
 from imagehost_client.models import Image
 from imagehost_client.uploads import UploadInterrupted
 

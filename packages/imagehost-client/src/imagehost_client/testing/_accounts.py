@@ -6,9 +6,8 @@ import re
 from datetime import timedelta
 from functools import partial
 
-from imagehost_client._wire import rfc3339
 from imagehost_client.errors import ConflictError, NotFoundError, UnauthorizedError, ValidationError
-from imagehost_client.models import Role
+from imagehost_client.models import Role, rfc3339
 from imagehost_client.testing._errors import ErrorCollector
 from imagehost_client.testing._lists import paginate
 from imagehost_client.testing._members import Parser, parse_boolean, parse_choice, parse_integer

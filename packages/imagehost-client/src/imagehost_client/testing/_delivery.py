@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 import httpx2
 
-from imagehost_client._wire import rfc3339
 from imagehost_client.errors import BadRequestError, MethodNotAllowedError, NotFoundError, ValidationError
+from imagehost_client.models import rfc3339
 from imagehost_client.testing._errors import ErrorCollector
 from imagehost_client.testing._members import Parser, parse_integer
 from imagehost_client.testing._request import FakeRequest

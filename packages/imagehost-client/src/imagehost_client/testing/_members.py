@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from imagehost_client._wire import rfc3339
 from imagehost_client.errors import BadRequestError, UnsupportedMediaTypeError, ValidationError
+from imagehost_client.models import rfc3339
 from imagehost_client.testing._errors import ErrorCollector
 from imagehost_client.testing._store import current_time
 

@@ -14,9 +14,8 @@ from math import ceil
 from attrs import frozen
 
 from imagehost_client import webhooks
-from imagehost_client._wire import rfc3339
 from imagehost_client.errors import RateLimitError
-from imagehost_client.models import RateLimit
+from imagehost_client.models import RateLimit, rfc3339
 from imagehost_client.testing._store import HostClock, Record, Table, TokenGrant, current_time, new_id, now
 
 SESSION_LIFETIME = timedelta(days=7)

@@ -11,8 +11,8 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from imagehost_client._wire import rfc3339
 from imagehost_client.errors import NotFoundError
+from imagehost_client.models import rfc3339
 
 Record = dict[str, Any]
 

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 from urllib.parse import quote
 
 from attrs import define, evolve, field, frozen
 
 from imagehost_client import _wire
-from imagehost_client._multipart import Progress
-from imagehost_client.files import Source
+from imagehost_client._calls.arguments import checked
+from imagehost_client._types import UNSET, Progress, RequestMethod, Source
 from imagehost_client.models import Page, ResponseMeta, Result, ResultList
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
-
-
-class Unset(Enum):
-    """The type of `UNSET`."""
-
-    UNSET = "unset"
-
-    def __repr__(self) -> str:
-        return "UNSET"
-
-
-UNSET: Final = Unset.UNSET
-"""The default of `update` arguments, which leaves a value unchanged; `None` is a value (no album)."""
 
 
 @frozen(kw_only=True)
@@ -180,3 +166,47 @@ def drop_unset(**values: object) -> dict[str, object]:
 def query_pairs(**values: str | int | None) -> tuple[tuple[str, str], ...]:
     """Return the values that are not `None`, as query parameters."""
     return tuple((name, str(value)) for name, value in values.items() if value is not None)
+
+
+@checked
+def request(
+    method: RequestMethod,
+    path: str,
+    *,
+    json: Mapping[str, object] | None = None,
+    query: Mapping[str, str | int] | None = None,
+    idempotency_key: str | None = None,
+) -> Call[object]:
+    """Send a request to an endpoint that has no method of its own, such as one of a newer host.
+
+    It is retried, paced and authenticated as other calls are. A `POST` or `PATCH` without an idempotency
+    key is retried only if the host cannot have processed it.
+
+    Args:
+        method: The HTTP method.
+        path: The escaped path below the base URL, such as `/images/0aZ0aZ0aZ0aZ0aZ0`.
+        json: The members of the JSON body.
+        query: The query parameters.
+        idempotency_key: The idempotency key, for endpoints that accept one.
+
+    Returns:
+        The `data` of the response, as `json.loads` returns it.
+    """
+    return Call(
+        method=method,
+        path=path,
+        decode=_same,
+        query=query_pairs(**(query or {})),
+        body=json,
+        idempotent=method in {"GET", "PUT", "DELETE"} or idempotency_key is not None,
+        key=idempotency_key,
+    )
+
+
+def _same(data: object) -> object:
+    return data
+
+
+def format_name(name: str | None) -> str | None:
+    """Return a format as the API calls it."""
+    return "jpeg" if name == "jpg" else name

@@ -1,0 +1,216 @@
+"""The types of arguments: what the parameters of the clients' methods accept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterable, Callable, Mapping
+from datetime import datetime
+from enum import Enum
+from typing import BinaryIO, Final, Literal, Protocol, TypedDict, runtime_checkable
+
+from imagehost_client.models import (
+    Album,
+    ApiKey,
+    Format,
+    Image,
+    ManagedAccount,
+    PublicImage,
+    Session,
+    Webhook,
+    WebhookDelivery,
+)
+
+__all__ = [
+    "UNSET",
+    "AccountRef",
+    "AlbumRef",
+    "Attributes",
+    "BatchOptions",
+    "BatchProgress",
+    "DeliveryRef",
+    "DisplayedImage",
+    "Fit",
+    "ImageRef",
+    "ImageSort",
+    "KeyRef",
+    "Loading",
+    "OutputFormat",
+    "PictureParams",
+    "Progress",
+    "RequestMethod",
+    "SessionRef",
+    "SignItem",
+    "Source",
+    "SourceFormat",
+    "SrcsetParams",
+    "StoredFormat",
+    "Target",
+    "Time",
+    "TransformParams",
+    "Unset",
+    "UploadFormat",
+    "UploadOptions",
+    "WebhookRef",
+]
+
+
+class Unset(Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""The default of `update` arguments, which leaves a value unchanged; `None` is a value (no album)."""
+
+ImageRef = str | Image | PublicImage
+"""An image, its id, or any of its URLs."""
+AlbumRef = int | str | Album
+"""An album, or its id."""
+KeyRef = str | ApiKey
+"""An API key, or its id."""
+SessionRef = str | Session
+"""A session, or its id."""
+AccountRef = int | str | ManagedAccount
+"""An account, or its id."""
+WebhookRef = str | Webhook
+"""A webhook, or its id."""
+DeliveryRef = str | WebhookDelivery
+"""A webhook delivery, or its id."""
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """A binary stream."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return at most `size` bytes, and no bytes at the end."""
+
+
+Content = str | os.PathLike[str] | bytes | bytearray | memoryview | Readable | AsyncIterable[bytes]
+"""A path, bytes, a file opened in binary mode, or, for `AsyncClient`, an asynchronous iterable of bytes."""
+Source = Content | tuple[str, Content]
+"""The source of an upload: content, or a pair of a file name and content."""
+Target = str | os.PathLike[str] | BinaryIO
+"""Where a download is written: the path of a file or an existing directory, or an open binary file."""
+
+Progress = Callable[[int, int], object]
+"""A callback `(sent, total)` with bytes of the file; a retry starts again at 0."""
+BatchProgress = Callable[[Source, int, int], object]
+"""A callback `(source, sent, total)` with bytes of the source."""
+
+RequestMethod = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+"""The HTTP method of a request."""
+ImageSort = Literal["created_at", "-created_at", "filename", "-filename", "size", "-size"]
+"""The order of a list of images; `-` means descending."""
+Time = datetime | str
+"""A time with a UTC offset, or its text in RFC 3339."""
+
+UploadFormat = Literal["auto", "jpeg", "jpg", "png", "webp", Format.JPEG, Format.PNG, Format.WEBP]
+"""The `format` of an upload; `jpg` and `jpeg` are the same."""
+StoredFormat = Format | Literal["jpeg", "jpg", "png", "webp", "gif"]
+"""The format of stored images; `jpg` and `jpeg` are the same."""
+SourceFormat = Literal[
+    "jpg", "jpeg", "png", "webp", "avif", Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF
+]
+"""The format of a `<source>` in a `<picture>` element; `jpg` and `jpeg` are the same."""
+OutputFormat = SourceFormat | Literal["auto"]
+"""The `fm` of a URL; with `auto`, the host selects a format that the browser accepts."""
+
+Fit = Literal["cover", "contain", "fill", "inside", "outside"]
+"""How an image is fitted into `w` and `h`."""
+Loading = Literal["lazy", "eager"]
+"""When a browser loads an image: near the viewport, or at once."""
+Attributes = Mapping[str, str | int | bool | None]
+"""Attributes of an HTML element."""
+
+
+class UploadOptions(TypedDict, total=False):
+    """The options of `upload` for all files of a batch."""
+
+    album_id: AlbumRef | None
+    description: str | None
+    quality: int | None
+    format: UploadFormat | None
+    remove_exif: bool | None
+    convert_to_webp: bool | None
+    auto_rename: bool | None
+    is_public: bool | None
+    checksum: bool
+
+
+class BatchOptions(UploadOptions, total=False):
+    """The options of `upload_iter`, with those of `upload` for all files."""
+
+    parallel: int
+    files_per_request: int | None
+    journal: str | os.PathLike[str] | None
+    progress: BatchProgress | None
+
+
+class PictureParams(TypedDict, total=False):
+    """The processing parameters of a `<picture>` element; `None` omits one.
+
+    Attributes:
+        q: The quality, 1–100.
+        fit: How the image is fitted into the size.
+    """
+
+    q: int | None
+    fit: Fit | None
+
+
+class SrcsetParams(PictureParams, total=False):
+    """The processing parameters of a `srcset`, which sets the widths; `None` omits one.
+
+    Attributes:
+        fm: The format.
+    """
+
+    fm: OutputFormat | None
+
+
+class TransformParams(SrcsetParams, total=False):
+    """The processing parameters of an image URL; `None` omits one.
+
+    Attributes:
+        w: The width in pixels, 1–8192, after applying the EXIF orientation.
+        h: The height in pixels, 1–8192.
+    """
+
+    w: int | None
+    h: int | None
+
+
+SignItem = ImageRef | tuple[ImageRef, TransformParams]
+"""An image of `signed_urls`, alone or with its own processing parameters."""
+
+
+class DisplayedImage(Protocol):
+    """What a `srcset` and a `<picture>` element need of an image.
+
+    `Image` and `PublicImage` have it, as may a record of your own, such as a row of a database.
+    """
+
+    @property
+    def url(self) -> str:
+        """The delivery URL of the stored file."""
+
+    @property
+    def width(self) -> int:
+        """The width in pixels."""
+
+    @property
+    def height(self) -> int:
+        """The height in pixels."""
+
+    @property
+    def description(self) -> str:
+        """The default of the alternative text."""
+
+    @property
+    def placeholder(self) -> str:
+        """The ThumbHash in base64, or an empty string."""
