@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from imagehost_server.metrics import FOLDER_VARIABLE
 from imagehost_server.testing import running
 
 pytestmark = pytest.mark.faults
@@ -35,6 +36,14 @@ def scrape(origin: str) -> dict[tuple[str, ...], float]:
             }
 
 
+def wait_for(origin: str, key: tuple[str, ...], value: float) -> None:
+    """Wait until a sample has a value: a process adds its requests once a second."""
+    deadline = time.monotonic() + PATIENCE
+    while (now := scrape(origin).get(key, 0.0)) != value:
+        assert now < value
+        assert time.monotonic() < deadline
+
+
 def children(supervisor: int) -> list[int]:
     """Return the process IDs of the server processes."""
     pids = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text(encoding="ascii").split()
@@ -49,13 +58,16 @@ def test_totals_of_all_processes_are_the_requests_that_were_sent_over_kills(tmp_
         for killed in range(3):
             for _ in range(REQUESTS):
                 assert httpx2.get(f"{server.base_url}/gallery", timeout=PATIENCE).status_code == 200
-            counted = scrape(server.origin)
-            assert counted[key] == REQUESTS * (killed + 1)
+            wait_for(server.origin, key, REQUESTS * (killed + 1))
             victim = children(server.process.pid)[0]
             os.kill(victim, signal.SIGKILL)
-            deadline = time.monotonic() + PATIENCE
-            while scrape(server.origin)[starts] < 3 + killed:
-                assert time.monotonic() < deadline
+            wait_for(server.origin, starts, 3 + killed)
         assert scrape(server.origin)[key] == 3 * REQUESTS
         names = {labels[0] for name, *labels in scrape(server.origin) if name.endswith("memory_bytes")}
         assert {"supervisor", "image_workers"} < names
+        variables_of_child = Path(f"/proc/{children(server.process.pid)[0]}/environ").read_text().split("\0")
+        (folder,) = (
+            line.partition("=")[2] for line in variables_of_child if line.startswith(FOLDER_VARIABLE)
+        )
+        assert Path(folder).is_dir()
+    assert not Path(folder).exists()

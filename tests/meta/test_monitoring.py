@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_server.metrics import FAMILIES, Kind
-
-SHOWN = {"counter": "counter", "state counter": "counter", "histogram": "histogram"}
+from imagehost_server.metrics import FAMILIES
 
 
 def sample_names() -> set[str]:
@@ -21,7 +19,7 @@ def sample_names() -> set[str]:
         for family in FAMILIES.values()
         for name in (
             [family.shown_name]
-            if family.kind is not Kind.HISTOGRAM
+            if family.type != "histogram"
             else [family.name + suffix for suffix in suffixes]
         )
     }
@@ -42,7 +40,7 @@ def test_every_metric_is_documented_with_its_type_labels_and_meaning(workspace: 
     rows = re.findall(r"^\| `(imagehost_\w+)` \| (\w+) \| (.+?) \| (.+) \|$", page, re.MULTILINE)
     assert {name: tuple(others) for name, *others in rows} == {
         family.shown_name: (
-            SHOWN.get(family.kind.value, "gauge"),
+            family.type,
             ", ".join(f"`{label}`" for label in family.labels) or "–",
             family.help,
         )
@@ -67,6 +65,10 @@ def test_every_expression_names_only_metrics_and_labels_that_exist(
         for name, selector in re.findall(r"\b(imagehost_\w+)\{([^}]*)\}", expression):
             family = FAMILIES[re.sub(r"_(total|bucket|sum|count)$", "", name)]
             assert set(re.findall(r"(\w+)\s*(?:=|!=|=~|!~)\s*\"", selector)) <= set(family.labels)
+        names = re.sub(r"_(total|bucket|sum|count)\b", "", expression)
+        labels = {label for name in re.findall(r"\bimagehost_\w+", names) for label in FAMILIES[name].labels}
+        for grouped in re.findall(r"\bby \(([^)]*)\)", expression):
+            assert set(grouped.split(", ")) <= {*labels, "le"}
 
 
 def test_every_panel_has_a_title_and_a_place_of_its_own(workspace: Path) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from imagehost_core import ImageHost
-from imagehost_server.metrics import MetricTable, Recorder
-from imagehost_server.metrics.exposition import render_metrics
+from imagehost_server.metrics import Recorder, render_metrics
 
 pytestmark = [
     pytest.mark.external,
@@ -28,9 +27,10 @@ def test_the_alert_rules_are_valid(workspace: Path) -> None:
 
 
 def test_the_metrics_follow_the_conventions(tmp_path: Path) -> None:
-    recorder = Recorder(MetricTable())
+    recorder = Recorder()
     recorder.request("GET", "/v1/images", 200, 0.1, 10, 20)
+    recorder.fold()
     with ImageHost.open(tmp_path / "data", observe=recorder.observe) as host:
-        text = render_metrics(recorder.table, host)
+        text = render_metrics(recorder, host)
     done = promtool("check", "metrics", data=text)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

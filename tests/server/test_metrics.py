@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
+from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
+from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
+from imagehost_core.observer import UploadEnded
 from imagehost_core.settings import LimitSettings
 from imagehost_core.testing import make_image
-from imagehost_server.metrics import FAMILIES, Kind, MetricTable, Recorder, create_table_file
-from imagehost_server.metrics.exposition import render_metrics
-from imagehost_server.metrics.families import HTTP_CONNECTIONS, HTTP_REQUESTS, HTTP_SECONDS, VARIANT_BYTES
-from imagehost_server.metrics.table import MAX_SERIES
+from imagehost_server.metrics import (
+    ERRORS_KEPT,
+    FAMILIES,
+    FOLDER_VARIABLE,
+    HTTP_SECONDS,
+    HostCollector,
+    Recorder,
+    render_metrics,
+)
 from imagehost_server.settings import MetricsSettings, ServerSettings
 
 METRICS_TOKEN = "a-token-of-32-characters-for-test"
@@ -33,6 +43,9 @@ SETTINGS = ServerSettings(
     trusted_proxies=("127.0.0.1",),
 )
 PROXIED = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https"}
+
+REQUEST = {"method": "GET", "route": "/x", "status": "200"}
+BREW = {**REQUEST, "method": "other"}
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -52,7 +65,7 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 @pytest.fixture(scope="module")
 def recorder() -> Recorder:
-    return Recorder(MetricTable())
+    return Recorder()
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +155,7 @@ def test_every_family_is_shown_with_its_help_and_type(origin: str) -> None:
     assert families.keys() == FAMILIES.keys()
     for family in FAMILIES.values():
         assert families[family.name].documentation == family.help
-        assert f"# TYPE {family.shown_name} " in text
+        assert f"# TYPE {family.shown_name} {family.type}\n" in text
 
 
 @settings(max_examples=20)
@@ -180,15 +193,16 @@ def test_without_a_setting_no_token_opens_the_metrics(tmp_path: Path) -> None:
 def test_a_database_that_fails_hides_only_what_is_read_from_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = Recorder(MetricTable())
+    recorder = Recorder()
     recorder.request("GET", "/x", 200, 0.1, 0, 0)
+    recorder.fold()
     host = ImageHost.open(tmp_path / "data")
     host.close()
     with caplog.at_level(logging.ERROR):
-        samples = parse(render_metrics(recorder.table, host).decode())
+        samples = parse(render_metrics(recorder, host).decode())
     assert "statistics for the metrics cannot be read" in caplog.text
     assert value(samples, "imagehost_host_up") == 0
-    assert value(samples, "imagehost_http_requests_total", method="GET", route="/x", status="200") == 1
+    assert value(samples, "imagehost_http_requests_total", **REQUEST) == 1
     assert ("imagehost_images", ()) not in samples
 
 
@@ -197,97 +211,203 @@ def test_a_short_token_is_refused() -> None:
         MetricsSettings(token="short")
 
 
-@given(st.lists(st.floats(0, 100), min_size=1, max_size=30))
-def test_a_histogram_has_each_duration_in_its_buckets(durations: list[float]) -> None:
-    table = MetricTable()
-    recorder = Recorder(table)
+def test_applications_of_one_process_count_apart() -> None:
+    one, other = Recorder(), Recorder()
+    one.request("GET", "/x", 200, 0.1, 0, 0)
+    one.observe(UploadEnded("ok", 10, 5))
+    for recorder, requests, uploads in ((one, 1, 1), (other, 0, 0)):
+        recorder.fold()
+        samples = parse(generate_latest(HostCollector(recorder)).decode())
+        assert value(samples, "imagehost_http_requests_total", **REQUEST) == requests
+        assert value(samples, "imagehost_uploads_total", result="ok") == uploads
+    assert not [metric for metric in REGISTRY.collect() if metric.name.startswith("imagehost")]
+
+
+@given(st.lists(st.one_of(st.floats(0, 100), st.none()), min_size=1, max_size=30))
+def test_a_histogram_has_each_duration_in_its_bucket_however_often_it_is_folded(
+    durations: list[float | None],
+) -> None:
+    recorder, counted = Recorder(), [seconds for seconds in durations if seconds is not None]
     for seconds in durations:
-        recorder.request("GET", "/x", 200, seconds, 0, 0)
-    values = table.totals()[HTTP_SECONDS.name, "/x"]
-    bounds = (*HTTP_SECONDS.buckets, float("inf"))
-    cumulated = [sum(values[: index + 1]) for index in range(len(bounds))]
-    assert cumulated == [sum(seconds <= bound for seconds in durations) for bound in bounds]
-    assert values[-1] == pytest.approx(sum(durations))
+        if seconds is None:
+            recorder.fold()
+        else:
+            recorder.request("GET", "/x", 200, seconds, 1, 2)
+    recorder.fold()
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for metric in recorder.counted().values()
+        for sample in metric.samples
+        if sample.labels.get("route") == "/x"
+    }
+    name = HTTP_SECONDS.name
+    for bound in HTTP_SECONDS.options["buckets"]:
+        expected = sum(seconds <= bound for seconds in counted)
+        assert samples.get((f"{name}_bucket", "/x", str(bound)), 0) == expected
+    assert samples.get((f"{name}_count", "/x"), 0) == len(counted)
+    assert samples.get((f"{name}_sum", "/x"), 0) == pytest.approx(sum(counted))
+    assert samples.get(("imagehost_http_requests_total", "GET", "/x", "200"), 0) == len(counted)
+    assert samples.get(("imagehost_http_request_body_bytes_total", "/x"), 0) == len(counted)
+    assert samples.get(("imagehost_http_response_body_bytes_total", "/x"), 0) == 2 * len(counted)
 
 
-OTHER_PROCESS = """
+def test_an_application_that_ends_has_counted_all_its_requests(tmp_path: Path) -> None:
+    recorder = Recorder()
+    with serving(ImageHost.open(tmp_path / "data"), SETTINGS, recorder) as origin:
+        for _ in range(3):
+            assert httpx2.get(f"{origin}/healthz", timeout=60).status_code == 200
+    (counted,) = (
+        sample.value
+        for sample in recorder.counted()["imagehost_http_requests"].samples
+        if sample.labels["route"] == "/healthz"
+    )
+    assert counted == 3
+
+
+PROCESS = """
 import os, sys
-from imagehost_server.metrics import MetricTable, Recorder
-from imagehost_server.metrics.families import VARIANT_BYTES
+from imagehost_core.observer import VariantsSwept
+from imagehost_server.metrics import Recorder, Slot
 
-recorder = Recorder(MetricTable(int(sys.argv[1])))
+recorder = Recorder(slot=Slot.claim())
 recorder.connections(3)
-for _ in range(int(sys.argv[2])):
-    recorder.request("GET", "/x", 200, 0.1, 1, 1)
-position = recorder.table.series(VARIANT_BYTES)
-recorder.table.values[position], recorder.table.values[position + 1] = 10.0, 900.0
+
+async def count():
+    for number in range(int(sys.argv[1])):
+        status = 500 if f"{number}" in sys.argv[3:] else 200
+        recorder.request("BREW", "/x", status, 0.1, 1, 1, request_id=f"{sys.argv[2]}-{number}")
+
+import asyncio
+asyncio.run(count())
+recorder.fold()
+recorder.observe(VariantsSwept(int(sys.argv[1])))
 print("counted", flush=True)
 sys.stdin.read()
 os.kill(os.getpid(), 9)
 """
-"""A program that counts requests, and kills itself at the end of its input."""
+"""A server process that counts requests, and kills itself at the end of its input."""
+
+SCRAPE = """
+import json, sys
+from pathlib import Path
+from attrs import asdict
+from imagehost_server.metrics import HostCollector, Recorder, Slot
+from prometheus_client.exposition import generate_latest
+
+recorder = Recorder(slot=Slot.claim())
+errors = [asdict(error) for error in recorder.recent_errors()]
+print(json.dumps([generate_latest(HostCollector(recorder)).decode(), errors]))
+"""
+"""Another one, which prints the metrics and the latest errors of all."""
 
 
 @contextmanager
-def other_process(descriptor: int, requests: int) -> Iterator[None]:
-    """Let another process count requests, which runs until the block ends, and is killed then."""
-    with subprocess.Popen(
-        [sys.executable, "-c", OTHER_PROCESS, str(descriptor), str(requests)],
-        pass_fds=(descriptor,),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"counted\n"
+def process(requests: int, name: str = "", *failed: int) -> Iterator[None]:
+    """Let a process count requests, which runs until the block ends, and is killed then."""
+    command = [sys.executable, "-c", PROCESS, str(requests), name, *map(str, failed)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"counted\n"
         yield
 
 
+def scrape_all() -> tuple[Samples, list[dict[str, Any]]]:
+    """Return the metrics and the latest errors of all processes."""
+    text, errors = json.loads(subprocess.check_output([sys.executable, "-c", SCRAPE]))
+    return parse(text), errors
+
+
 @pytest.fixture
-def descriptor() -> Iterator[int]:
-    """The descriptor of a table for three processes."""
-    number = create_table_file(3)
-    yield number
-    os.close(number)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that the processes share."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    return tmp_path
 
 
-REQUESTS = (HTTP_REQUESTS.name, "GET", "/x", "200")
+several_processes = pytest.mark.skipif(sys.platform == "win32", reason="there, one process serves")
 
 
-def test_counts_of_killed_processes_stay_and_their_gauges_end(descriptor: int) -> None:
-    for count in (3, 4):
-        with other_process(descriptor, count):
+@several_processes
+def test_the_metrics_are_those_of_all_processes(folder: Path) -> None:
+    with process(5), process(6):
+        samples, _ = scrape_all()
+        assert value(samples, "imagehost_http_requests_total", **BREW) == 11
+        assert value(samples, "imagehost_http_request_duration_seconds_count", route="/x") == 11
+        assert value(samples, "imagehost_http_connections") == 6
+        assert value(samples, "imagehost_variant_cache_bytes") == 6, "the value that was set last"
+        memory = [dict(labels)["process"] for name, labels in samples if name.endswith("_memory_bytes")]
+        assert sorted(memory) == ["image_workers", "server-0", "server-1", "server-2", "supervisor"]
+
+
+@several_processes
+def test_counts_of_killed_processes_stay_and_their_gauges_end(folder: Path) -> None:
+    for count in (1, 2):
+        with process(count), process(count):
             pass
-    own = Recorder(MetricTable(descriptor))
-    totals = own.table.totals()
-    assert totals[REQUESTS] == [7.0]
-    assert totals[HTTP_CONNECTIONS.name,] == [0.0]
-    assert [process.name for process in own.table.processes()] == ["server-0"]
-    own.request("GET", "/x", 200, 0.1, 0, 0)
-    assert own.table.totals()[REQUESTS] == [8.0]
+    samples, _ = scrape_all()
+    assert value(samples, "imagehost_http_requests_total", **BREW) == 6
+    assert value(samples, "imagehost_http_connections") == 0
+    memory = [dict(labels)["process"] for name, labels in samples if name.endswith("_memory_bytes")]
+    assert "server-1" not in memory
+    names = sorted(path.name for path in folder.glob("*.pid"))
+    assert names == ["0.pid", "1.pid"], "a process that replaces another takes its files"
 
 
-def test_processes_that_run_at_a_time_have_slots_of_their_own(descriptor: int) -> None:
-    own = Recorder(MetricTable(descriptor))
-    own.request("GET", "/x", 200, 0.1, 0, 0)
-    own.connections(2)
-    position = own.table.series(VARIANT_BYTES)
-    own.table.values[position], own.table.values[position + 1] = 20.0, 300.0
-    with other_process(descriptor, 5), other_process(descriptor, 6):
-        totals = own.table.totals()
-        assert totals[REQUESTS] == [12.0]
-        assert totals[HTTP_CONNECTIONS.name,] == [8.0]
-        assert totals[VARIANT_BYTES.name,] == [20.0, 300.0], "the value that was set last"
-        names = [process.name for process in own.table.processes()]
-        assert names == ["server-0", "server-1", "server-2"]
+@several_processes
+def test_the_latest_errors_are_those_of_all_processes_also_of_killed_ones(folder: Path) -> None:
+    for name in ("first", "second"):
+        with process(3, name, 1):
+            pass
+    with process(2, "third", 0):
+        _, errors = scrape_all()
+    assert [error["request_id"] for error in errors] == ["third-0", "second-1", "first-1"]
+    assert {(error["status"], error["method"], error["route"]) for error in errors} == {(500, "other", "/x")}
 
 
-def test_a_full_table_refuses_further_series() -> None:
-    table = MetricTable()
-    for number in range(MAX_SERIES):
-        table.series(HTTP_REQUESTS, "GET", f"/{number}", "200")
-    with pytest.raises(OverflowError, match="space"):
-        table.series(HTTP_REQUESTS, "GET", "/more", "200")
-    assert table.series(HTTP_REQUESTS, "GET", "/7", "200") == 7
+@given(st.lists(st.sampled_from([200, 500, 503, 507]), max_size=5 * ERRORS_KEPT))
+@example([500, *[503] * (2 * ERRORS_KEPT)])
+def test_refused_requests_do_not_push_failures_out_of_the_latest_errors(statuses: list[int]) -> None:
+    recorder = Recorder()
+    for number, status in enumerate(statuses):
+        recorder.request("GET", "/x", status, 0.1, 0, 0, request_id=str(number))
+    failed = [str(number) for number, status in enumerate(statuses) if status == 500]
+    refused = [str(number) for number, status in enumerate(statuses) if status > 500]
+    kept = [int(error.request_id) for error in recorder.recent_errors()]
+    assert {*map(str, kept)} == {*failed[-ERRORS_KEPT:], *refused[-ERRORS_KEPT:]}
+    assert kept == sorted(kept, reverse=True), "the newest first"
+
+
+CREATE_FOLDER = """
+import sys
+from imagehost_server.metrics import create_folder
+
+folder = create_folder()
+print(folder, oct(folder.stat().st_mode), flush=True)
+sys.stdin.read()
+"""
+"""The parent of server processes, until the end of its input."""
+
+
+@several_processes
+def test_the_folder_of_a_server_that_was_killed_is_removed_by_the_next_and_no_other() -> None:
+    def create(stdin: int) -> tuple[subprocess.Popen[str], Path]:
+        command = [sys.executable, "-c", CREATE_FOLDER]
+        server = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        path, mode = server.stdout.readline().split()
+        assert mode.endswith("700"), "it is for this user only"
+        return server, Path(path)
+
+    running, used = create(subprocess.PIPE)
+    with running:
+        ended, left = create(subprocess.DEVNULL)
+        ended.communicate()
+        last, next_ = create(subprocess.DEVNULL)
+        last.communicate()
+        assert used.is_dir()
+        assert not left.exists()
+    for folder in (used, next_):
+        rmtree(folder, ignore_errors=True)
 
 
 def test_every_name_follows_the_conventions_of_prometheus() -> None:
@@ -295,16 +415,18 @@ def test_every_name_follows_the_conventions_of_prometheus() -> None:
         assert family.name.startswith("imagehost_")
         assert not family.name.endswith("_total")
         assert family.help.endswith((".", "else 0."))
-        assert bool(family.buckets) is (family.kind is Kind.HISTOGRAM)
-        if family.buckets:
+        buckets = family.options.get("buckets", ())
+        assert bool(buckets) is (family.type == "histogram")
+        if buckets:
             assert family.name.endswith("_seconds")
-            assert list(family.buckets) == sorted(set(family.buckets))
+            assert list(buckets) == sorted(set(buckets))
 
 
 def test_methods_that_clients_make_up_share_one_series() -> None:
-    table = MetricTable()
-    recorder = Recorder(table)
+    recorder = Recorder()
     for number in range(50):
         recorder.request(f"METHOD{number}", "/x", 405, 0.1, 0, 0)
-    counted = {key: values for key, values in table.totals().items() if key[0] == HTTP_REQUESTS.name}
-    assert counted == {(HTTP_REQUESTS.name, "other", "/x", "405"): [50.0]}
+    recorder.fold()
+    samples = parse(generate_latest(HostCollector(recorder)).decode())
+    counted = {labels: count for (name, labels), count in samples.items() if name.endswith("requests_total")}
+    assert counted == {(("method", "other"), ("route", "/x"), ("status", "405")): 50}

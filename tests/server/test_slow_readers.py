@@ -17,8 +17,7 @@ from tests.server.fake_server import DATE, FakeLoop
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from imagehost_server.metrics import MetricTable, Recorder
-from imagehost_server.metrics.families import HTTP_CUT
+from imagehost_server.metrics import HTTP_CUT, Recorder
 from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.serve.protocol import HttpProtocol
@@ -114,7 +113,7 @@ class LargeResponse:
     fast_path: None = None
     http: HttpSettings = field(factory=HttpSettings)
     connections: ConnectionTable = field(factory=lambda: ConnectionTable(9))
-    recorder: Recorder = field(factory=lambda: Recorder(MetricTable()))
+    recorder: Recorder = field(factory=Recorder)
     security: SecurityMiddleware = field(init=False)
     sent_pieces: int = 0
 
@@ -246,10 +245,7 @@ async def test_a_response_whose_client_disconnects_is_logged_as_cut_and_no_more_
 
 def cut_responses(app: LargeResponse) -> dict[str, float]:
     """Return the counted responses by reason."""
-    table = app.recorder.table
-    reasons = ("slow", "disconnected")
-    counts = {reason: table.values[table.series(HTTP_CUT, reason)] for reason in reasons}
-    return {reason: count for reason, count in counts.items() if count}
+    return {sample.labels["reason"]: sample.value for sample in app.recorder.counted()[HTTP_CUT.name].samples}
 
 
 def test_what_the_kernel_buffers_is_limited_for_each_connection_of_the_listener() -> None:

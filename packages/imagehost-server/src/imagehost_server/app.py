@@ -32,7 +32,7 @@ from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import RawResponse, error_response, routing_error
-from imagehost_server.metrics import MetricTable, Recorder
+from imagehost_server.metrics import Recorder
 from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.cors import CorsHeaders, CorsPolicy, PreflightMiddleware
 from imagehost_server.middleware.lsky import LskyMiddleware
@@ -91,10 +91,10 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
     Args:
         host: An open host.
         settings: The settings that it was opened with.
-        recorder: Counts requests; the observer that the host was opened with. By default it has a table of
-            its own, and the measurements of the host are not counted.
+        recorder: Counts requests, and the measurements of a host that was opened with its `observe`. By
+            default the application has its own, and no measurements are counted.
     """
-    recorder = recorder or Recorder(MetricTable())
+    recorder = recorder or Recorder()
     executors = Executors(settings.rendering, is_database_local=settings.database == SQLITE)
     cors_policy = CorsPolicy(settings.cors_origins)
     json_api = create_api(host, settings, executors, recorder)
@@ -135,7 +135,7 @@ def create_api(
     host: ImageHost, settings: ServerSettings, executors: Executors, recorder: Recorder | None = None
 ) -> Litestar:
     """Return the JSON API alone."""
-    counted = recorder or Recorder(MetricTable())
+    counted = recorder or Recorder()
     pages = ApiDescription(
         ROUTES, settings.base_url, settings.delivery_url, registration=settings.registration
     )
@@ -155,6 +155,7 @@ def create_api(
         finally:
             # Not in a thread of `executors`: all of them may be waiting for a database.
             await asyncio.to_thread(host.close)
+            counted.fold()
 
     handlers = [*ROUTES, docs_asset, *(HANDLERS if settings.web.enabled else ())]
     return Litestar(

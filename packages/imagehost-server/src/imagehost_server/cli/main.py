@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from logging.config import dictConfig
 from pathlib import Path
 
@@ -20,8 +19,7 @@ from imagehost_server.cli.imports import import_images
 from imagehost_server.cli.maintenance import fsck, gc
 from imagehost_server.cli.settings_toml import format_settings
 from imagehost_server.logging_config import logging_config
-from imagehost_server.metrics import MetricTable, Recorder
-from imagehost_server.metrics.exposition import serve_metrics
+from imagehost_server.metrics import Recorder, serve_metrics
 from imagehost_server.serve import runner
 from imagehost_server.settings import load
 
@@ -94,12 +92,11 @@ def webhook_sender(data: Path, metrics_port: int | None) -> None:
     """  # noqa: D301 - the escape sequence is click's
     settings = load_settings(data)
     dictConfig(logging_config(settings.log.level, settings.log.format))
-    recorder = Recorder(MetricTable(role="webhook_sender"), "webhook_sender")
-    with ExitStack() as stack:
-        if metrics_port is not None:
-            with cli_errors():
-                stack.callback(serve_metrics(recorder.table, metrics_port))
-        host = stack.enter_context(open_host(data, settings, observe=recorder.observe))
+    recorder = Recorder("webhook_sender")
+    if metrics_port is not None:
+        with cli_errors():
+            serve_metrics(recorder, metrics_port)
+    with open_host(data, settings, observe=recorder.observe) as host:
         click.echo("Sending webhooks")
         run_forever(host)
 

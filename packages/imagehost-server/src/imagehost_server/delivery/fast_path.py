@@ -24,7 +24,7 @@ from imagehost_core.errors import ImageHostError
 from imagehost_server.delivery.route import DeliveryRoute, ResponseStartCache, relevant_headers
 from imagehost_server.http.client_address import client_address
 from imagehost_server.http.conditional import is_not_modified
-from imagehost_server.metrics.recorder import IMAGE_ROUTE
+from imagehost_server.metrics import IMAGE_ROUTE
 from imagehost_server.middleware.security import (
     PIECE_BYTES,
     SecurityMiddleware,
@@ -160,17 +160,10 @@ class FastPath:
         request_id = self._security.new_request_id()
         common_headers = _encode_headers(self._security.common_headers(request_id, headers.is_https))
         seconds = time.perf_counter() - started
-        self._count_request(status, seconds, len(body))
+        self._recorder.request("GET", IMAGE_ROUTE, status, seconds, 0, len(body))
+        self._recorder.lookup("client" if status == 304 else "memory")
         self._security.log("GET", path.decode(), headers.ip_address, status, request_id, seconds)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
-
-    def _count_request(self, status: int, seconds: float, sent_bytes: int) -> None:
-        recorder = self._recorder
-        recorder.request("GET", IMAGE_ROUTE, status, seconds, 0, sent_bytes)
-        if status == 304:
-            recorder.client_copy()
-        else:
-            recorder.image_in_memory()
 
     def _parse_headers(self, fields: bytes, peer: Peer) -> _RequestHeaders | None:
         """Return the relevant headers, or `None` if the request needs the slow path."""

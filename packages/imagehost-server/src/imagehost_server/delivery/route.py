@@ -36,8 +36,7 @@ from imagehost_server.http.conditional import (
     parse_range,
 )
 from imagehost_server.http.responses import Headers, RawResponse, error_response, method_not_allowed
-from imagehost_server.metrics import Recorder
-from imagehost_server.metrics.recorder import IMAGE_ROUTE
+from imagehost_server.metrics import IMAGE_ROUTE, Recorder
 
 if TYPE_CHECKING:
     from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Receive, Send
@@ -144,12 +143,12 @@ class DeliveryRoute:
     Args:
         host: The host.
         executors: Run blocking work.
-        recorder: Counts where images came from.
+        recorder: Counts where images came from; by default one of its own.
     """
 
     def __init__(self, host: ImageHost, executors: Executors, recorder: Recorder | None = None) -> None:
         self._host = host
-        self._recorder = recorder
+        self._recorder = recorder or Recorder()
         self._executors = executors
         ages = host.settings.delivery
         cache_control = f"public, max-age={ages.max_age_seconds}, s-maxage={ages.shared_max_age_seconds}"
@@ -203,15 +202,15 @@ class DeliveryRoute:
         if is_precondition_failed(*validators, *map(headers.get, PRECONDITIONS)):
             raise _precondition_failed(headers)
         if is_not_modified(*validators, headers.get(b"if-none-match"), headers.get(b"if-modified-since")):
-            self._count(Recorder.client_copy)
+            self._recorder.lookup("client")
             await send(self._not_modified_starts.get(resolved, 0))
             await send(NO_BODY)
             return
         if blob is not None:
-            self._count(Recorder.image_in_memory)
+            self._recorder.lookup("memory")
         else:
             if resolved.key is None:
-                self._count(Recorder.master)
+                self._recorder.lookup("master")
             ip_address = str(scope["state"].get("ip_address", ""))
             client = account_key(viewer.id) if viewer else ip_address_key(ip_address)
             steps = self._host.delivery.open_in_steps(resolved, client)
@@ -223,10 +222,6 @@ class DeliveryRoute:
             await self._send(resolved, blob, headers, scope["method"] == "HEAD", send)
         finally:
             blob.close()
-
-    def _count(self, count: Callable[[Recorder], None]) -> None:
-        if self._recorder is not None:
-            count(self._recorder)
 
     async def _send(
         self, resolved: ResolvedImage, blob: Blob, headers: dict[bytes, str], head: bool, send: Send

@@ -30,8 +30,7 @@ from imagehost_core.limits import Decision
 from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
 from imagehost_server.http.responses import error_response
-from imagehost_server.metrics import MetricTable, Recorder
-from imagehost_server.metrics.recorder import UNROUTED
+from imagehost_server.metrics import UNROUTED, Recorder
 from imagehost_server.middleware.concurrency import ConcurrencyLimiter
 from imagehost_server.middleware.unread_body import DRAIN_TIMEOUT, RequestBody
 from imagehost_server.settings import is_loopback
@@ -125,7 +124,7 @@ class SecurityMiddleware:
             request; for responses of every layer, so that pages can read all errors.
         count_rejected: Counts a request that is rejected by its headers alone, so that the response has the
             headers of the rate limits.
-        recorder: Counts the requests; by default in a table of its own.
+        recorder: Counts the requests; by default one of its own.
 
     Attributes:
         is_stopped: Whether the application stops, after which the host is closed: a request that comes on a
@@ -146,7 +145,7 @@ class SecurityMiddleware:
         recorder: Recorder | None = None,
     ) -> None:
         self.app = app
-        self.recorder = recorder or Recorder(MetricTable())
+        self.recorder = recorder or Recorder()
         self._count_rejected = count_rejected
         self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
@@ -209,9 +208,9 @@ class SecurityMiddleware:
                 if cut is not None:
                     sent_bytes = max(0, sent_bytes - cut.unsent_bytes)
                     self.recorder.response_cut(cut.reason)
-                self.recorder.request(method, route, status, seconds, body.received_bytes, sent_bytes)
-                if status >= 500:
-                    self.recorder.error(method, route, status, request_id)
+                self.recorder.request(
+                    method, route, status, seconds, body.received_bytes, sent_bytes, request_id
+                )
                 fields = {} if cut is None else {"cut": cut.reason, "sent_bytes": sent_bytes}
                 self.log(method, path, ip_address, status, request_id, seconds, **fields)
 

@@ -14,7 +14,7 @@ from imagehost_server.api.operation import operation
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.auth.bearer import bearer_token
 from imagehost_server.http.responses import RawResponse
-from imagehost_server.metrics.exposition import CONTENT_TYPE, render_metrics
+from imagehost_server.metrics import CONTENT_TYPE, render_metrics
 from imagehost_server.middleware.security import is_loopback_client
 
 
@@ -59,7 +59,8 @@ async def metrics(request: ApiRequest) -> Response[bytes]:
     """Respond with the metrics of all processes, to a client on this machine or with the token of them."""
     if not is_loopback_client(request.scope) and not _has_metrics_token(request):
         raise ForbiddenError(_METRICS_ACCESS)
-    body = await request.executors.metrics.run(render_metrics, request.recorder.table, request.host)
+    request.recorder.fold()
+    body = await request.executors.metrics.run(render_metrics, request.recorder, request.host)
     return to_litestar(RawResponse(200, body, _METRICS_HEADERS))
 
 

@@ -14,7 +14,7 @@ from httptools import HttpParserError
 from imagehost_core.errors import BadRequestError, ImageHostError
 from imagehost_server.http.client_address import client_address
 from imagehost_server.http.responses import RawResponse, error_response
-from imagehost_server.metrics.recorder import UNROUTED
+from imagehost_server.metrics import UNROUTED
 from imagehost_server.middleware.security import REJECTED, SecurityMiddleware, is_https, is_probe
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ class Rejection:
         headers = ((name.decode(), value.decode("latin-1")) for name, value in (*common, *cors))
         ip_address = client_address(self.scope, security.trusted)
         seconds = time.perf_counter() - self.started
-        security.recorder.request(self.method, UNROUTED, response.status, seconds, 0, len(response.body))
-        if response.status >= 500:
-            security.recorder.error(self.method, UNROUTED, response.status, request_id)
+        security.recorder.request(
+            self.method, UNROUTED, response.status, seconds, 0, len(response.body), request_id
+        )
         security.log(self.method, self.path, ip_address, response.status, request_id, seconds)
         return RawResponse(
             response.status, response.body, (*response.headers, *headers, ("connection", "close"))

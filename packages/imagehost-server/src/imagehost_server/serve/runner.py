@@ -16,7 +16,7 @@ from logging.config import dictConfig
 from pathlib import Path
 
 from imagehost_server.logging_config import logging_config
-from imagehost_server.metrics import create_table_file, slots_for
+from imagehost_server.metrics import create_folder
 from imagehost_server.serve import supervisor
 from imagehost_server.serve.allocator import ALLOCATOR_VARIABLES
 from imagehost_server.serve.slow_readers import limit_unsent_bytes
@@ -66,17 +66,16 @@ def run(data: Path, settings: ServerSettings) -> None:
 
 def _become_supervisor(listener: socket.socket, configuration: int, settings: ServerSettings) -> None:
     """Replace this program by the supervisor, which inherits the socket and the configuration."""
-    workers = settings.server.workers
-    metrics = create_table_file(slots_for(workers))
-    descriptors = [listener.fileno(), configuration, metrics]
+    descriptors = [listener.fileno(), configuration]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, True)
     options = {
-        "commands": [_command("worker", *descriptors)] * workers,
+        "commands": [_command("worker", *descriptors)] * settings.server.workers,
         "descriptors": descriptors,
         "drain_seconds": settings.server.drain_seconds,
         "log_format": settings.log.format,
         "log_warnings": logger.isEnabledFor(logging.WARNING),
+        "metrics": str(create_folder()),
     }
     for name, value in ALLOCATOR_VARIABLES.items():
         os.environ.setdefault(name, value)

@@ -338,12 +338,19 @@ def main(argument: str) -> int:
 
     Args:
         argument: A JSON object: the arguments of `Supervisor`, with `log_warnings` and `log_format`
-            instead of `log`.
+            instead of `log`, and the folder of the metrics, to remove at the end.
     """
     options = json.loads(argument)
+    metrics = options.pop("metrics", None)
     write = partial(log_warning, log_format=options.pop("log_format", "line"))
     log = write if options.pop("log_warnings") else lambda _message, _fields: None
-    return Supervisor(log=log, notifier=Notifier(os.environ, os.getpid()), **options).run()
+    try:
+        return Supervisor(log=log, notifier=Notifier(os.environ, os.getpid()), **options).run()
+    finally:
+        if metrics is not None:
+            import shutil  # takes memory while the server runs
+
+            shutil.rmtree(metrics, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A server process: it opens the data directory and serves HTTP with uvicorn on the listening socket.
 
 The supervisor starts it as a program. Its arguments are the file descriptors of the listening socket, of the
-configuration, of the table of metrics and of the supervisor's channel.
+configuration and of the supervisor's channel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from uvicorn.config import Config
 from imagehost_core import ImageHost
 from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
-from imagehost_server.metrics import MetricTable, Recorder
+from imagehost_server.metrics import Recorder, Slot
 from imagehost_server.serve.allocator import return_large_blocks, trim_periodically
 from imagehost_server.serve.process import SupervisorChannel, read_configuration
 from imagehost_server.serve.protocol import HttpProtocol
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> None:
     Args:
         arguments: The file descriptors, as in the docstring of this module.
     """
-    listener, configuration, metrics, channel = map(int, arguments)
+    listener, configuration, channel = map(int, arguments)
     return_large_blocks()
     trim_periodically()
     supervisor = SupervisorChannel(channel)
@@ -56,7 +56,6 @@ def main(arguments: list[str]) -> None:
             settings,
             listening,
             lambda drain: supervisor.ready(asyncio.get_running_loop(), drain),
-            metrics,
         )
 
 
@@ -65,7 +64,6 @@ def serve(
     settings: ServerSettings,
     listener: socket.socket,
     on_started: Callable[[Callable[[], object]], object],
-    metrics: int | None = None,
 ) -> None:
     """Serve a data directory on a listening socket until SIGTERM or SIGINT.
 
@@ -75,12 +73,11 @@ def serve(
         listener: The socket.
         on_started: Called by the event loop when the application has started, with a function to call when
             the server is about to stop.
-        metrics: The descriptor of the table of metrics; without it this process has its own.
     """
     listen = settings.server
     logs.prepare_process()
     config = Config(
-        partial(open_app, data, settings, metrics),
+        partial(open_app, data, settings),
         factory=True,
         interface="asgi3",
         lifespan="on",
@@ -110,10 +107,10 @@ def serve(
     EventDrivenServer(config, start, export_rest, tls).run([listener])
 
 
-def open_app(data: Path, settings: ServerSettings, metrics: int | None = None) -> Application:
+def open_app(data: Path, settings: ServerSettings) -> Application:
     """Open a data directory and return the application that serves it."""
     try:
-        recorder = Recorder(MetricTable(metrics))
+        recorder = Recorder(slot=Slot.claim())
         processes = settings.server.workers
         host = ImageHost.open(data, settings=settings, server_processes=processes, observe=recorder.observe)
         host.maintenance.start_workers()

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from litestar import Response
 from litestar.params import FromPath
+from prometheus_client.metrics_core import Metric
 
 from imagehost_core import PoolLoad
 from imagehost_core.authorization import SessionRequirement, authorize
@@ -24,8 +25,7 @@ from imagehost_core.limits import account_key
 from imagehost_core.lists import parse_page_request
 from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
-from imagehost_server.metrics import families
-from imagehost_server.metrics.table import SeriesKey
+from imagehost_server.metrics import IMAGE_LOOKUPS, QUEUE_LENGTH, QUEUE_REJECTIONS, WORKERS, Family
 from imagehost_server.web.forms import read_form
 from imagehost_server.web.page import PageRequest, page, see_other
 from imagehost_server.web.presentation import size_text
@@ -128,8 +128,9 @@ async def _show(
     disabled = await request.executors.database.run(_read_disabled_webhooks, request)
     statistics = await request.executors.metrics.run(host.maintenance.statistics)
     database = statistics.database
-    table = request.recorder.table
-    totals = table.totals()
+    request.recorder.fold()
+    counted = await request.executors.metrics.run(request.recorder.counted)
+    errors = await request.executors.metrics.run(request.recorder.recent_errors)
     return request.render(
         "admin.html",
         status=failure.status if failure else 200,
@@ -141,36 +142,36 @@ async def _show(
         cursor=cursor,
         database=database,
         disabled_webhooks=disabled,
-        errors=[
-            (error, _CODES.get(error.status, "INTERNAL_ERROR")) for error in table.recent_errors(MAX_ERRORS)
-        ],
+        errors=[(error, _CODES.get(error.status, "INTERNAL_ERROR")) for error in errors[:MAX_ERRORS]],
         oldest_due=round(database.oldest_due_seconds),
         disk_free=size_text(statistics.disk_free_bytes, request.texts),
         disk_used=statistics.disk_bytes - statistics.disk_free_bytes,
         failure=failure,
         masters=size_text(database.master_bytes, request.texts),
         next_cursor=listed.next_cursor,
-        rejections=_sum(totals, families.QUEUE_REJECTIONS.name),
+        rejections=_sum(counted, QUEUE_REJECTIONS),
         statistics=statistics,
-        tiers=_tiers(totals),
-        workers=_pool_load(totals),
+        tiers=_tiers(counted),
+        workers=_pool_load(counted),
     )
 
 
-def _sum(totals: Mapping[SeriesKey, list[float]], *key: str) -> int:
-    """Return the sum of all series of a counter whose names and labels begin so."""
-    return round(sum(values[-1] for series, values in totals.items() if series[: len(key)] == key))
+def _sum(counted: Mapping[str, Metric], family: Family, *labels: str) -> int:
+    """Return the sum of the samples of a family that have these values of labels."""
+    samples = counted[family.name].samples if family.name in counted else ()
+    return round(sum(sample.value for sample in samples if {*labels} <= {*sample.labels.values()}))
 
 
-def _pool_load(totals: Mapping[SeriesKey, list[float]]) -> PoolLoad:
+def _pool_load(counted: Mapping[str, Metric]) -> PoolLoad:
     """Return the load of the image workers of all processes."""
-    busy, idle = (_sum(totals, families.WORKERS.name, state) for state in ("busy", "idle"))
-    return PoolLoad(busy, idle, _sum(totals, families.QUEUE_LENGTH.name))
+    return PoolLoad(
+        _sum(counted, WORKERS, "busy"), _sum(counted, WORKERS, "idle"), _sum(counted, QUEUE_LENGTH)
+    )
 
 
-def _tiers(totals: Mapping[SeriesKey, list[float]]) -> list[tuple[str, int, float]]:
+def _tiers(counted: Mapping[str, Metric]) -> list[tuple[str, int, float]]:
     """Return the images that came from each tier: name, number, and share of all in percent."""
-    counts = {tier: _sum(totals, families.IMAGE_LOOKUPS.name, tier) for tier in TIERS}
+    counts = {tier: _sum(counted, IMAGE_LOOKUPS, tier) for tier in TIERS}
     total = sum(counts.values())
     return [(tier, count, 100 * count / total if total else 0.0) for tier, count in counts.items()]
 
