@@ -29,7 +29,7 @@ from imagehost_client._retry import RetryPolicy
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
 
 if TYPE_CHECKING:
-    from imagehost_client._cli.context import CommandContext
+    from imagehost_client._cli.connection import CommandContext
 
 C = TypeVar("C", bound=BaseClient[Any, Any, Any])
 Run = Callable[..., tuple[int, list[str], str]]
@@ -325,7 +325,7 @@ def renewed(command: CommandContext) -> CommandContext:
 @pytest.fixture
 def command(host: FakeImageHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandContext:
     """The context of commands on the fake host, with its URL and token in the variables, and no profiles."""
-    from imagehost_client._cli.context import CommandContext
+    from imagehost_client._cli.connection import CommandContext
     from imagehost_client._cli.profiles import ProfileStore
 
     use_no_keyring()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Caller
 
-from imagehost_client import Client
+from imagehost_client import AccountProperties, Client
 from imagehost_client._calls import uploads
 from imagehost_client._methods import Method
 from imagehost_client.testing import FakeImageHost, make_png
@@ -140,7 +140,14 @@ METHODS = dict(methods())
 
 
 def parameters(method: Method[Any, Any]) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(method.function).parameters)
+    """Return the parameters of a method, with the keyword arguments that `**properties` stands for."""
+    known = dict(inspect.signature(method.function).parameters)
+    if known.pop("properties", None) is not None:
+        for name, annotation in AccountProperties.__annotations__.items():
+            known[name] = inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+            )
+    return known
 
 
 def invoke(name: str, arguments: dict[str, Any], client: Any) -> Any:

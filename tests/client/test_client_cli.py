@@ -23,10 +23,10 @@ from tests.client.conftest import Run, renewed
 
 from imagehost_client import Client
 from imagehost_client._cli.app import cli
-from imagehost_client._cli.context import CommandContext
-from imagehost_client._cli.global_options import GLOBAL_OPTIONS
+from imagehost_client._cli.connection import CommandContext
+from imagehost_client._cli.errors import DESCRIPTIONS
+from imagehost_client._cli.options import GLOBAL_OPTIONS
 from imagehost_client._cli.output import Console
-from imagehost_client._cli.statuses import DESCRIPTIONS
 from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_client.testing._store import Row, Table
 
@@ -132,7 +132,7 @@ def test_upload_of_a_directory_without_images_is_reported(run: Run, tmp_path: Pa
     assert run("upload", tmp_path) == (
         1,
         [],
-        "imagehost-client: no images found; folders are searched for JPEG, PNG, WebP or GIF\n",
+        "imagehost-client: no images found; folders are searched for JPEG, PNG, WebP, GIF\n",
     )
 
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from tests.client.conftest import Run, use_no_keyring, without_delays
 
 from imagehost_client import Client
-from imagehost_client._cli.connection import normalise_base_url, resolve_connection
-from imagehost_client._cli.context import CommandContext
+from imagehost_client._cli.connection import CommandContext, normalise_base_url, resolve_connection
 from imagehost_client._cli.profiles import Profile, Profiles, ProfileStore
 from imagehost_client._redact import Secret
 from imagehost_client.errors import ConfigurationError

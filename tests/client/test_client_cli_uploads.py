@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tests.client.conftest import Run, Terminal
 
 from imagehost_client import errors
-from imagehost_client._cli import clipboard
+from imagehost_client._cli import uploads
 from imagehost_client._cli.albums import album_id_in
-from imagehost_client._cli.context import CommandContext
-from imagehost_client._cli.errors import CONTENTS, describe_content
-from imagehost_client._cli.statuses import ExitStatus, batch_status, exit_status
-from imagehost_client._cli.watching import FolderWatch
+from imagehost_client._cli.connection import CommandContext
+from imagehost_client._cli.errors import CONTENTS, ExitStatus, batch_status, describe_content, exit_status
+from imagehost_client._cli.output import copy_to_clipboard
+from imagehost_client._cli.uploads import FolderWatch
 from imagehost_client.testing import FakeImageHost, make_png
 
 
@@ -256,7 +256,7 @@ def test_lines_are_copied_to_the_clipboard(run: Run, files: Path, monkeypatch: p
         copied.append(text)
         return len(copied) == 1
 
-    monkeypatch.setattr(clipboard, "copy", copy)
+    monkeypatch.setattr(uploads, "copy_to_clipboard", copy)
     lines = run("upload", files, "--copy", "--markdown")[1]
     assert copied == ["\n".join(lines)]
     status, _, messages = run("upload", files / "a.png", "--copy")
@@ -281,7 +281,7 @@ def test_a_program_of_the_system_copies(
         "subprocess.run",
         lambda command, *, input, **_: started.append((command[0], input)),  # noqa: A006
     )
-    assert clipboard.copy("ü", environ=variables, platform=platform)
+    assert copy_to_clipboard("ü", environ=variables, platform=platform)
     assert started == [(program, "ü".encode())]
 
 
@@ -291,11 +291,11 @@ def test_without_a_program_the_terminal_copies(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("shutil.which", lambda name: name)
     monkeypatch.setattr("subprocess.run", fail)
-    assert not clipboard.copy("a", environ={"DISPLAY": ":0"}, platform="linux")
+    assert not copy_to_clipboard("a", environ={"DISPLAY": ":0"}, platform="linux")
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    assert clipboard.copy("a", environ={"DISPLAY": ":0", "TERM": "xterm"}, platform="linux")
+    assert copy_to_clipboard("a", environ={"DISPLAY": ":0", "TERM": "xterm"}, platform="linux")
     assert terminal.getvalue() == f"\x1b]52;c;{base64.b64encode(b'a').decode()}\x07"
-    assert not clipboard.copy("a", environ={"TERM": "dumb"}, platform="linux")
+    assert not copy_to_clipboard("a", environ={"TERM": "dumb"}, platform="linux")
 
 
 def test_a_file_is_new_when_two_looks_find_it_unchanged(tmp_path: Path) -> None:

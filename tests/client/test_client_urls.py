@@ -6,7 +6,7 @@ import base64
 import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, cast, get_args
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
@@ -16,10 +16,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Caller
 
-from imagehost_client import Client, Format, NotFoundError, urls
+from imagehost_client import (
+    Client,
+    Format,
+    NotFoundError,
+    OutputFormat,
+    SourceFormat,
+    StoredFormat,
+    UploadFormat,
+    urls,
+)
+from imagehost_client._types import DELIVERABLE, FORMATS, STORED_FORMATS, UPLOAD_FORMATS
 from imagehost_client.models import PublicImage
 from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_client.urls import average_colour
+from imagehost_core import formats
 from imagehost_core.errors import BadRequestError
 from imagehost_core.transform import parse_transform
 
@@ -309,3 +320,27 @@ def test_the_client_builds_urls_with_its_cdn_url(client: Client, host: FakeImage
     assert client.image_url("abc", w=3) == f"{host.cdn_url}/abc?w=3"
     assert client.srcset(image(), [300]) == urls.srcset(image(), [300])
     assert client.picture(image(), [300]) == urls.picture(image(), [300])
+
+
+def literals(kind: Any) -> set[str]:
+    """Return the strings of a type of literals and enumerations."""
+    if isinstance(kind, type):
+        return {str(member) for member in cast("type[Format]", kind)}
+    return {str(kind)}.union(*map(literals, get_args(kind))) - ({str(kind)} if get_args(kind) else set())
+
+
+def test_the_types_of_formats_name_the_formats_of_the_table() -> None:
+    assert literals(UploadFormat) == set(UPLOAD_FORMATS)
+    assert literals(StoredFormat) == {*STORED_FORMATS, *Format}
+    assert literals(OutputFormat) == literals(SourceFormat) | {"auto"} == {*urls.CHOICES["fm"], *DELIVERABLE}
+
+
+def test_the_table_of_formats_is_that_of_the_host() -> None:
+    assert {str(kind) for kind in FORMATS} == {str(kind) for kind in formats.FORMATS}
+    for kind, info in formats.FORMATS.items():
+        own = FORMATS[Format(kind)]
+        assert (own.media_type, own.extensions, own.uploadable) == (
+            info.media_type,
+            info.extensions,
+            info.uploadable,
+        )

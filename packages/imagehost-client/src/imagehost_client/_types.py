@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import Enum
 from typing import BinaryIO, Final, Literal, Protocol, TypedDict, runtime_checkable
 
+from attrs import frozen
+
 from imagehost_client.models import (
     Album,
     ApiKey,
@@ -15,6 +17,7 @@ from imagehost_client.models import (
     Image,
     ManagedAccount,
     PublicImage,
+    Role,
     Session,
     Webhook,
     WebhookDelivery,
@@ -22,6 +25,7 @@ from imagehost_client.models import (
 
 __all__ = [
     "UNSET",
+    "AccountProperties",
     "AccountRef",
     "AlbumRef",
     "Attributes",
@@ -109,6 +113,46 @@ ImageSort = Literal["created_at", "-created_at", "filename", "-filename", "size"
 Time = datetime | str
 """A time with a UTC offset, or its text in RFC 3339."""
 
+
+@frozen
+class FormatInfo:
+    """Properties of an image format.
+
+    Attributes:
+        label: The name in messages.
+        media_type: The registered media type.
+        extensions: File extensions without the dot; the first one is used in URLs and new file names.
+        uploadable: Whether hosts accept uploads in the format.
+        deliverable: Whether hosts deliver images in the format on request; GIF only as it is stored.
+    """
+
+    label: str
+    media_type: str
+    extensions: tuple[str, ...]
+    uploadable: bool
+    deliverable: bool
+
+
+FORMATS: dict[Format, FormatInfo] = {
+    Format.JPEG: FormatInfo("JPEG", "image/jpeg", ("jpg", "jpeg"), True, True),
+    Format.PNG: FormatInfo("PNG", "image/png", ("png",), True, True),
+    Format.WEBP: FormatInfo("WebP", "image/webp", ("webp",), True, True),
+    Format.GIF: FormatInfo("GIF", "image/gif", ("gif",), True, False),
+    Format.AVIF: FormatInfo("AVIF", "image/avif", ("avif",), False, True),
+}
+"""The image formats; type checkers require that the types below name them again."""
+
+UPLOADABLE = {kind: info for kind, info in FORMATS.items() if info.uploadable}
+DELIVERABLE = {kind: info for kind, info in FORMATS.items() if info.deliverable}
+BY_EXTENSION = {extension: kind for kind, info in FORMATS.items() for extension in info.extensions}
+
+STORED_FORMATS = tuple(
+    dict.fromkeys(name for kind, info in UPLOADABLE.items() for name in (str(kind), *info.extensions))
+)
+"""The names of stored formats."""
+UPLOAD_FORMATS = ("auto", *(name for name in STORED_FORMATS if BY_EXTENSION.get(name, name) in DELIVERABLE))
+"""The names of formats in which hosts store an upload on request."""
+
 UploadFormat = Literal["auto", "jpeg", "jpg", "png", "webp", Format.JPEG, Format.PNG, Format.WEBP]
 """The `format` of an upload; `jpg` and `jpeg` are the same."""
 StoredFormat = Format | Literal["jpeg", "jpg", "png", "webp", "gif"]
@@ -126,6 +170,28 @@ Loading = Literal["lazy", "eager"]
 """When a browser loads an image: near the viewport, or at once."""
 Attributes = Mapping[str, str | int | bool | None]
 """Attributes of an HTML element."""
+
+
+class AccountProperties(TypedDict, total=False):
+    """What operators set of an account; limits of `None` are the host's, and 0 is unlimited.
+
+    Attributes:
+        role: `user` or `operator`; of a new account `user` by default.
+        quota_bytes: The quota in bytes.
+        api_per_minute: Requests per minute.
+        api_per_hour: Requests per hour.
+        api_per_day: Requests per day.
+        uploads_per_minute: Upload requests per minute.
+        bulk_ids_per_minute: Image ids of bulk requests per minute.
+    """
+
+    role: Role | str | Unset
+    quota_bytes: int | Unset | None
+    api_per_minute: int | Unset | None
+    api_per_hour: int | Unset | None
+    api_per_day: int | Unset | None
+    uploads_per_minute: int | Unset | None
+    bulk_ids_per_minute: int | Unset | None
 
 
 class UploadOptions(TypedDict, total=False):

@@ -13,7 +13,7 @@ from attrs import define, field
 from imagehost_client._calls.call import OpenResponse
 from imagehost_client._exchange import Steps
 from imagehost_client._transfer import BodyError, Transfer
-from imagehost_client._types import Target
+from imagehost_client._types import FORMATS, Target
 from imagehost_client.models import DownloadedImage, ImageHead
 
 if TYPE_CHECKING:
@@ -23,13 +23,7 @@ __all__ = ["AsyncImageStream", "ImageStream"]
 
 T = TypeVar("T")
 
-EXTENSIONS: dict[str, str] = {
-    "image/jpeg": "jpg",
-    "image/png": "png",
-    "image/webp": "webp",
-    "image/avif": "avif",
-    "image/gif": "gif",
-}
+EXTENSIONS = {info.media_type: info.extensions[0] for info in FORMATS.values()}
 """The extension of a file in a directory by media type."""
 
 

@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 
 from attrs import frozen
 
+from imagehost_client._types import UPLOADABLE
 from imagehost_client._types import Content as Content
 from imagehost_client._types import Readable as Readable
 from imagehost_client._types import Source as Source
@@ -22,13 +23,7 @@ from imagehost_client.errors import SourceChangedError
 SPOOL_BYTES = 1 << 20
 """The size, in bytes, from which a spooled stream is written to disk."""
 
-MEDIA_TYPES: dict[str, str] = {
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".png": "image/png",
-    ".webp": "image/webp",
-    ".gif": "image/gif",
-}
+MEDIA_TYPES = {f".{name}": info.media_type for info in UPLOADABLE.values() for name in info.extensions}
 """Media types by file extension; directories are searched for these extensions."""
 
 

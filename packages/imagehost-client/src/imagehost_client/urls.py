@@ -9,11 +9,12 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, Unpack, cast
+from typing import Literal, Unpack, cast, get_args
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from attrs import frozen
 
+from imagehost_client._types import DELIVERABLE, Fit
 from imagehost_client._types import Attributes as Attributes
 from imagehost_client._types import DisplayedImage as DisplayedImage
 from imagehost_client._types import Loading as Loading
@@ -30,12 +31,12 @@ RANGES: dict[str, int] = {"w": MAX_SIDE, "h": MAX_SIDE, "q": 100}
 """The maximum of each numeric parameter; the minimum is 1."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "fit": ("cover", "contain", "fill", "inside", "outside"),
-    "fm": ("jpg", "png", "webp", "avif", "auto"),
+    "fit": get_args(Fit),
+    "fm": (*(info.extensions[0] for info in DELIVERABLE.values()), "auto"),
 }
 """The values of the other parameters in URLs."""
 
-SYNONYMS: dict[str, str] = {"jpeg": "jpg"}
+SYNONYMS = {name: info.extensions[0] for info in DELIVERABLE.values() for name in info.extensions[1:]}
 """Values that are accepted besides those in URLs."""
 
 DEFAULT_WIDTHS = (320, 640, 960, 1280, 1920, 2560)
@@ -44,12 +45,8 @@ DEFAULT_WIDTHS = (320, 640, 960, 1280, 1920, 2560)
 DEFAULT_FORMATS: tuple[SourceFormat, ...] = ("avif", "webp")
 """The formats that a `<picture>` element offers by default before the stored one."""
 
-MIME_TYPES: dict[str, str] = {
-    "jpg": "image/jpeg",
-    "png": "image/png",
-    "webp": "image/webp",
-    "avif": "image/avif",
-}
+MIME_TYPES = {info.extensions[0]: info.media_type for info in DELIVERABLE.values()}
+"""The media types of formats by their names in URLs."""
 
 _ID_SEGMENT = re.compile(r"/([0-9A-Za-z]{16})(?:\.[0-9A-Za-z]+)?(?=/|$)")
 """An image id as a segment of a URL's path, with an extension or without."""

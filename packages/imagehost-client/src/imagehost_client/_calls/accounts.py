@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
+from typing import Unpack
 
-from attrs import evolve
+from attrs import evolve, fields
 
 from imagehost_client import _wire
 from imagehost_client._calls.arguments import account_id_of, checked, id_of
@@ -19,16 +21,16 @@ from imagehost_client._calls.call import (
     single,
     string_list,
 )
-from imagehost_client._types import UNSET, AccountRef, KeyRef, SessionRef, Unset
+from imagehost_client._types import UNSET, AccountProperties, AccountRef, KeyRef, SessionRef, Unset
 from imagehost_client.models import (
     Account,
+    AccountLimits,
     ApiKey,
     ApiKeyWithToken,
     Deleted,
     ManagedAccount,
     Page,
     PasswordChanged,
-    Role,
     Scope,
     Session,
     SessionWithToken,
@@ -195,18 +197,9 @@ def list_accounts(
     return paged("/accounts", "accounts", ManagedAccount, query)
 
 
-@checked
+@partial(checked, options=AccountProperties)
 def create_account(
-    username: str,
-    password: str,
-    *,
-    role: Role | str | Unset = UNSET,
-    quota_bytes: int | Unset | None = UNSET,
-    api_per_minute: int | Unset | None = UNSET,
-    api_per_hour: int | Unset | None = UNSET,
-    api_per_day: int | Unset | None = UNSET,
-    uploads_per_minute: int | Unset | None = UNSET,
-    bulk_ids_per_minute: int | Unset | None = UNSET,
+    username: str, password: str, **properties: Unpack[AccountProperties]
 ) -> Call[ManagedAccount]:
     """Create an account, as an operator, or on a host with open registration; this starts no session.
 
@@ -216,32 +209,15 @@ def create_account(
     Args:
         username: 1–64 letters, digits or `._@+-`.
         password: At least 8 characters.
-        role: `user` or `operator`; `user` by default.
-        quota_bytes: The quota in bytes.
-        api_per_minute: Requests per minute.
-        api_per_hour: Requests per hour.
-        api_per_day: Requests per day.
-        uploads_per_minute: Upload requests per minute.
-        bulk_ids_per_minute: Image ids of bulk requests per minute.
+        **properties: `role` (`user` or `operator`), `quota_bytes`, `api_per_minute`, `api_per_hour`,
+            `api_per_day`, `uploads_per_minute` (requests) and `bulk_ids_per_minute`.
 
     Raises:
         UnauthorizedError: There is no valid token, and the host has no open registration.
         ForbiddenError: The token is not that of an operator's session.
         ConflictError: The name is in use.
     """
-    body = {
-        "username": username,
-        "password": password,
-        **_properties(
-            role=role,
-            quota_bytes=quota_bytes,
-            api_per_minute=api_per_minute,
-            api_per_hour=api_per_hour,
-            api_per_day=api_per_day,
-            uploads_per_minute=uploads_per_minute,
-            bulk_ids_per_minute=bulk_ids_per_minute,
-        ),
-    }
+    body = {"username": username, "password": password, **_body(properties)}
     return evolve(single("POST", ManagedAccount, "accounts", body=body), idempotent=False)
 
 
@@ -255,18 +231,9 @@ def get_managed_account(account: AccountRef) -> Call[ManagedAccount]:
     return single("GET", ManagedAccount, "accounts", account_id_of(account))
 
 
-@checked
+@partial(checked, options=AccountProperties)
 def update_account(
-    account: AccountRef,
-    *,
-    role: Role | str | Unset = UNSET,
-    suspended: bool | Unset = UNSET,
-    quota_bytes: int | Unset | None = UNSET,
-    api_per_minute: int | Unset | None = UNSET,
-    api_per_hour: int | Unset | None = UNSET,
-    api_per_day: int | Unset | None = UNSET,
-    uploads_per_minute: int | Unset | None = UNSET,
-    bulk_ids_per_minute: int | Unset | None = UNSET,
+    account: AccountRef, *, suspended: bool | Unset = UNSET, **properties: Unpack[AccountProperties]
 ) -> Call[ManagedAccount]:
     """Change an account, as an operator; omitted arguments leave their values unchanged.
 
@@ -275,41 +242,19 @@ def update_account(
 
     Args:
         account: The account, or its id.
-        role: `user` or `operator`.
         suspended: Whether the account is suspended.
-        quota_bytes: The quota in bytes.
-        api_per_minute: Requests per minute.
-        api_per_hour: Requests per hour.
-        api_per_day: Requests per day.
-        uploads_per_minute: Upload requests per minute.
-        bulk_ids_per_minute: Image ids of bulk requests per minute.
+        **properties: `role` (`user` or `operator`), `quota_bytes`, `api_per_minute`, `api_per_hour`,
+            `api_per_day`, `uploads_per_minute` (requests) and `bulk_ids_per_minute`.
 
     Raises:
         ConflictError: The last operator cannot be suspended, or become a user.
     """
-    body = _properties(
-        role=role,
-        suspended=suspended,
-        quota_bytes=quota_bytes,
-        api_per_minute=api_per_minute,
-        api_per_hour=api_per_hour,
-        api_per_day=api_per_day,
-        uploads_per_minute=uploads_per_minute,
-        bulk_ids_per_minute=bulk_ids_per_minute,
-    )
+    body = {**drop_unset(suspended=suspended), **_body(properties)}
     return single("PATCH", ManagedAccount, "accounts", account_id_of(account), body=body)
 
 
-def _properties(
-    *,
-    role: Role | str | Unset,
-    quota_bytes: int | Unset | None,
-    suspended: bool | Unset = UNSET,
-    **limits: int | Unset | None,
-) -> dict[str, object]:
+def _body(properties: AccountProperties) -> dict[str, object]:
     """Return the members of a body for properties of an account, with the limits in a group of their own."""
-    given = drop_unset(**limits)
-    return {
-        **drop_unset(role=role if role is UNSET else str(role), suspended=suspended, quota_bytes=quota_bytes),
-        **({"limits": given} if given else {}),
-    }
+    body = drop_unset(**properties)
+    limits = {field.name: body.pop(field.name) for field in fields(AccountLimits) if field.name in body}
+    return {**body, **({"limits": limits} if limits else {})}

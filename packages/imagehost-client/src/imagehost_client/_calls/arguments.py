@@ -263,25 +263,37 @@ CHECKS: dict[str, Check] = {
 """The checks of arguments by name; images, albums and other records are checked where their ids are read."""
 
 
-def checked(function: Callable[P, T], **own_checks: Check) -> Callable[P, T]:
+def checked(
+    function: Callable[P, T], *, options: type[object] | None = None, **own_checks: Check
+) -> Callable[P, T]:
     """Return `function` with checks of its arguments.
 
     `None` and `UNSET` are accepted where the annotation of a parameter names them.
 
     Args:
         function: A function that builds calls.
+        options: The typed dictionary of its further keyword arguments, where these are checked here.
         **own_checks: The checks of parameters whose names mean something else in other functions.
     """
     signature = inspect.signature(function)
     known = {**CHECKS, **own_checks}
-    checks = {
-        name: (known[name], "None" in str(parameter.annotation), "Unset" in str(parameter.annotation))
+    named = {
+        name: parameter.annotation
         for name, parameter in signature.parameters.items()
-        if name in known and parameter.kind is not parameter.VAR_KEYWORD
+        if parameter.kind is not parameter.VAR_KEYWORD
+    }
+    further: dict[str, object] = {} if options is None else options.__annotations__
+    checks = {
+        name: (known[name], "None" in str(annotation), "Unset" in str(annotation))
+        for name, annotation in {**named, **further}.items()
+        if name in known
     }
 
     def build(*args: P.args, **kwargs: P.kwargs) -> T:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
+        bound = signature.bind(*args, **kwargs)
+        for name, value in {**bound.arguments, **bound.kwargs}.items():
+            if options is not None and not (name in further or name in signature.parameters):
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
             if name in checks:
                 check, is_optional, is_settable = checks[name]
                 if not ((value is None and is_optional) or (value is UNSET and is_settable)):

@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from imagehost_client import _wire
 from imagehost_client._calls.arguments import checked
-from imagehost_client._types import UNSET, Progress, RequestMethod, Source
+from imagehost_client._types import BY_EXTENSION, UNSET, Progress, RequestMethod, Source
 from imagehost_client.models import Page, ResponseMeta, Result, ResultList
 
 T = TypeVar("T")
@@ -209,4 +209,4 @@ def _same(data: object) -> object:
 
 def format_name(name: str | None) -> str | None:
     """Return a format as the API calls it."""
-    return "jpeg" if name == "jpg" else name
+    return name if name is None else BY_EXTENSION.get(name, name)

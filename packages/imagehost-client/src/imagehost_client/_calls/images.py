@@ -23,6 +23,7 @@ from imagehost_client._calls.call import (
     single,
 )
 from imagehost_client._types import (
+    STORED_FORMATS,
     UNSET,
     AlbumRef,
     Attributes,
@@ -64,7 +65,7 @@ from imagehost_client.urls import (
 )
 
 
-@partial(checked, format=choice("jpeg", "jpg", "png", "webp", "gif"))
+@partial(checked, format=choice(*STORED_FORMATS))
 def list_images(
     *,
     album_id: AlbumRef | None = None,

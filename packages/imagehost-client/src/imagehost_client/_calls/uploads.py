@@ -10,7 +10,7 @@ from attrs import frozen
 from imagehost_client import _wire
 from imagehost_client._calls.arguments import album_id_of, checked, choice
 from imagehost_client._calls.call import Call, FilePart, format_name
-from imagehost_client._types import AlbumRef, Progress, Source, UploadFormat
+from imagehost_client._types import UPLOAD_FORMATS, AlbumRef, Progress, Source, UploadFormat
 from imagehost_client.errors import BY_CODE, BY_STATUS, ImageHostError, ServerError
 from imagehost_client.models import (
     Image,
@@ -92,7 +92,7 @@ def _decode_batch(count: int, data: object) -> UploadedBatch:
     )
 
 
-@partial(checked, format=choice("auto", "jpeg", "jpg", "png", "webp"))
+@partial(checked, format=choice(*UPLOAD_FORMATS))
 def upload(
     source: Source,
     *,

@@ -1,28 +1,33 @@
-"""The commands for accounts, sessions and passwords."""
+"""The commands for accounts, sessions, passwords and API keys."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypedDict, TypeVar
+from datetime import datetime
+from typing import Any, TypeVar, Unpack, get_args
 
 import click
+from attrs import fields
 
 from imagehost_client import _wire
-from imagehost_client._cli.context import CommandContext, pass_context
-from imagehost_client._cli.global_options import Command, Group
+from imagehost_client._cli.connection import CommandContext, pass_context
 from imagehost_client._cli.options import (
+    Command,
+    Group,
     choices,
     confirm_option,
-    list_options,
+    lists,
     or_unset,
-    page_size,
+    parse_expiry,
     parse_limit,
     switch_options,
 )
 from imagehost_client._cli.output import Column, format_size, format_time
-from imagehost_client._types import UNSET, Unset
-from imagehost_client.models import ManagedAccount, Role, Session
+from imagehost_client._types import UNSET, AccountProperties
+from imagehost_client.client import Client
+from imagehost_client.models import AccountLimits, ApiKey, ManagedAccount, Role, Scope, Session
+from imagehost_client.pages import Pager
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -49,27 +54,8 @@ ACCOUNT_COLUMNS: tuple[Column[ManagedAccount], ...] = (
 )
 """The columns of `accounts ls`."""
 
-LIMITS = (
-    "quota_bytes",
-    "api_per_minute",
-    "api_per_hour",
-    "api_per_day",
-    "uploads_per_minute",
-    "bulk_ids_per_minute",
-)
+LIMITS = ("quota_bytes", *(field.name for field in fields(AccountLimits)))
 """The limits of an account, which are options of `accounts create` and `accounts update`."""
-
-
-class Properties(TypedDict):
-    """The properties of an account that operators set."""
-
-    role: str | Unset
-    quota_bytes: int | Unset | None
-    api_per_minute: int | Unset | None
-    api_per_hour: int | Unset | None
-    api_per_day: int | Unset | None
-    uploads_per_minute: int | Unset | None
-    bulk_ids_per_minute: int | Unset | None
 
 
 def property_options(command: F) -> F:
@@ -83,7 +69,8 @@ def property_options(command: F) -> F:
             show_default=False,
             help="0 is unlimited, `default` is the host's.",
         )(command)
-    return click.option("--role", type=choices(tuple(map(str, Role))))(command)
+    role = choices(tuple(Role))
+    return click.option("--role", type=role, callback=lambda _ctx, _option, value: or_unset(value))(command)
 
 
 @click.command("account", cls=Command)
@@ -124,12 +111,10 @@ def sessions() -> None:
 
 
 @sessions.command("ls")
-@list_options
-@pass_context
-def list_sessions(context: CommandContext, *, limit: int | None, as_json: bool) -> None:
+@lists(SESSION_COLUMNS)
+def list_sessions(client: Client, *, per_page: int) -> Pager[Session]:
     """List your sessions."""
-    records = context.connect().sessions.list(per_page=page_size(limit))
-    context.console.print_list(records, SESSION_COLUMNS, limit=limit, as_json=as_json)
+    return client.sessions.list(per_page=per_page)
 
 
 @sessions.command("rm")
@@ -149,12 +134,10 @@ def accounts() -> None:
 
 
 @accounts.command("ls")
-@list_options
-@pass_context
-def list_accounts(context: CommandContext, *, limit: int | None, as_json: bool) -> None:
+@lists(ACCOUNT_COLUMNS)
+def list_accounts(client: Client, *, per_page: int) -> Pager[ManagedAccount]:
     """List all accounts."""
-    records = context.connect().accounts.list(per_page=page_size(limit))
-    context.console.print_list(records, ACCOUNT_COLUMNS, limit=limit, as_json=as_json)
+    return client.accounts.list(per_page=per_page)
 
 
 @accounts.command("create")
@@ -162,12 +145,11 @@ def list_accounts(context: CommandContext, *, limit: int | None, as_json: bool) 
 @property_options
 @pass_context
 def create_account(
-    context: CommandContext, /, *, username: str, role: str | None, **limits: int | Unset | None
+    context: CommandContext, /, *, username: str, **properties: Unpack[AccountProperties]
 ) -> None:
     """Create an account, and print its id."""
     client = context.connect()
-    password = read_secret("Password", is_new=True)
-    account = client.accounts.create(username, password, **_properties(role, limits))
+    account = client.accounts.create(username, read_secret("Password", is_new=True), **properties)
     context.console.print(str(account.id))
 
 
@@ -190,14 +172,11 @@ def update_account(
     *,
     account: str,
     suspended: bool | None,
-    role: str | None,
-    **limits: int | Unset | None,
+    **properties: Unpack[AccountProperties],
 ) -> None:
     """Change an account, and print it."""
-    record = context.connect().accounts.update(
-        account, suspended=or_unset(suspended), **_properties(role, limits)
-    )
-    context.console.print_record(record)
+    changed = context.connect().accounts.update(account, suspended=or_unset(suspended), **properties)
+    context.console.print_record(changed)
 
 
 def read_secret(prompt: str, *, is_new: bool = False) -> str:
@@ -213,13 +192,85 @@ def read_secret(prompt: str, *, is_new: bool = False) -> str:
     return sys.stdin.readline().rstrip("\r\n")
 
 
-def _properties(role: str | None, limits: dict[str, int | Unset | None]) -> Properties:
-    return {
-        "role": or_unset(role),
-        "quota_bytes": limits["quota_bytes"],
-        "api_per_minute": limits["api_per_minute"],
-        "api_per_hour": limits["api_per_hour"],
-        "api_per_day": limits["api_per_day"],
-        "uploads_per_minute": limits["uploads_per_minute"],
-        "bulk_ids_per_minute": limits["bulk_ids_per_minute"],
-    }
+KEY_COLUMNS: tuple[Column[ApiKey], ...] = (
+    Column("id", lambda key: key.id),
+    Column("prefix", lambda key: key.prefix),
+    Column("name", lambda key: key.name, is_flexible=True),
+    Column("scopes", lambda key: ",".join(key.scopes), is_flexible=True),
+)
+"""The columns of `keys ls`."""
+
+SCOPE = click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="SCOPE",
+    shell_complete=lambda _ctx, _param, text: [name for name in get_args(Scope) if name.startswith(text)],
+    help="A scope, such as images:read; may be repeated.",
+)
+EXPIRES = click.option("--expires", type=parse_expiry, metavar="WHEN", help="90d, 12h, or an ISO 8601 time.")
+
+
+@click.group("keys", cls=Group)
+def keys() -> None:
+    """Manage API keys (with a session: see login)."""
+
+
+@keys.command("ls")
+@lists(KEY_COLUMNS)
+def list_keys(client: Client, *, per_page: int) -> Pager[ApiKey]:
+    """List your API keys."""
+    return client.keys.list(per_page=per_page)
+
+
+@keys.command("create")
+@click.argument("name")
+@SCOPE
+@EXPIRES
+@pass_context
+def create_key(
+    context: CommandContext, *, name: str, scopes: tuple[Scope, ...], expires: datetime | None
+) -> None:
+    """Create an API key, and print its token."""
+    key = context.connect().keys.create(name, scopes=scopes or None, expires_at=expires)
+    context.console.print(key.token)
+    context.console.note("keep this token: the host never shows it again")
+
+
+@keys.command("show")
+@click.argument("key", metavar="ID")
+@pass_context
+def show_key(context: CommandContext, *, key: str) -> None:
+    """Print an API key as JSON."""
+    context.console.print_record(context.connect().keys.get(key))
+
+
+@keys.command("update")
+@click.argument("key", metavar="ID")
+@click.option("--name", metavar="NAME")
+@SCOPE
+@EXPIRES
+@pass_context
+def update_key(
+    context: CommandContext,
+    *,
+    key: str,
+    name: str | None,
+    scopes: tuple[Scope, ...],
+    expires: datetime | None,
+) -> None:
+    """Change an API key, and print it."""
+    record = context.connect().keys.update(
+        key, name=or_unset(name), scopes=or_unset(scopes or None), expires_at=or_unset(expires)
+    )
+    context.console.print_record(record)
+
+
+@keys.command("rm")
+@click.argument("key", metavar="ID")
+@confirm_option
+@pass_context
+def delete_key(context: CommandContext, *, key: str, yes: bool) -> None:
+    """Revoke an API key."""
+    context.console.confirm(f"Revoke key {key}?", is_confirmed=yes)
+    context.console.print(context.connect().keys.delete(key).id)

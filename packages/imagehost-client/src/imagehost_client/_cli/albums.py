@@ -7,22 +7,21 @@ from urllib.parse import urlsplit
 
 import click
 
-from imagehost_client._cli.batches import Batch
-from imagehost_client._cli.context import CommandContext, pass_context
-from imagehost_client._cli.global_options import Group
+from imagehost_client._cli.connection import CommandContext, pass_context
+from imagehost_client._cli.errors import Batch, ExitStatus
 from imagehost_client._cli.options import (
+    Group,
     confirm_option,
-    list_options,
+    lists,
     or_unset,
-    page_size,
     visibility_options,
 )
 from imagehost_client._cli.output import Column
-from imagehost_client._cli.statuses import ExitStatus
 from imagehost_client._types import AlbumRef
 from imagehost_client.client import Client
 from imagehost_client.errors import NotFoundError
 from imagehost_client.models import Album, Membership
+from imagehost_client.pages import Pager
 
 COLUMNS: tuple[Column[Album], ...] = (
     Column("id", lambda album: album.id),
@@ -42,12 +41,10 @@ def albums() -> None:
 
 
 @albums.command("ls")
-@list_options
-@pass_context
-def list_albums(context: CommandContext, *, limit: int | None, as_json: bool) -> None:
+@lists(COLUMNS)
+def list_albums(client: Client, *, per_page: int) -> Pager[Album]:
     """List your albums."""
-    records = context.connect().albums.list(per_page=page_size(limit))
-    context.console.print_list(records, COLUMNS, limit=limit, as_json=as_json)
+    return client.albums.list(per_page=per_page)
 
 
 @albums.command("create")

@@ -1,30 +1,69 @@
-"""The command line: all commands with the global options."""
+"""The command line: all commands with the global options, and shell completion."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
-from imagehost_client._cli.accounts import accounts, change_password, register, sessions, show_own_account
+from imagehost_client._cli.accounts import (
+    accounts,
+    change_password,
+    keys,
+    register,
+    sessions,
+    show_own_account,
+)
 from imagehost_client._cli.albums import albums
-from imagehost_client._cli.completion import print_completion
-from imagehost_client._cli.context import CommandContext
-from imagehost_client._cli.delivery import get_images, image_urls
-from imagehost_client._cli.global_options import Command, RootGroup
+from imagehost_client._cli.connection import CommandContext, pass_context
+from imagehost_client._cli.errors import DESCRIPTIONS
 from imagehost_client._cli.images import (
     delete_images,
+    get_images,
+    image_urls,
     list_gallery,
     list_images,
     show_images,
     update_images,
 )
-from imagehost_client._cli.keys import keys
+from imagehost_client._cli.options import Command, RootGroup
 from imagehost_client._cli.sign_in import login, logout, profiles, show_config, whoami
-from imagehost_client._cli.statuses import DESCRIPTIONS
 from imagehost_client._cli.uploads import upload
 from imagehost_client._cli.webhooks import webhooks
 from imagehost_client._config import __version__
+
+PROGRAM = "imagehost-client"
+VARIABLE = "_IMAGEHOST_CLIENT_COMPLETE"
+"""The environment variable by which a completion script asks the program."""
+
+SHELLS = ("bash", "zsh", "fish")
+
+ZSH_SETUP = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n"
+"""The lines that load zsh's completion, where the user's settings do not."""
+
+
+@click.command("completion", cls=Command)
+@click.argument("shell", type=click.Choice(SHELLS))
+@pass_context
+def print_completion(context: CommandContext, *, shell: str) -> None:
+    """Print a completion script.
+
+    \b
+    Examples:
+      eval "$(imagehost-client completion bash)"        # in ~/.bashrc
+      eval "$(imagehost-client completion zsh)"         # in ~/.zshrc
+      imagehost-client completion fish | source         # in ~/.config/fish/config.fish
+    """  # noqa: D301 - the escape sequence is click's
+    root = click.get_current_context().find_root().command
+    kind = get_completion_class(shell)
+    assert kind is not None
+    script = kind(root, {}, PROGRAM, VARIABLE).source().rstrip()
+    if shell == "zsh":
+        first, _, rest = script.partition("\n")
+        script = f"{first}\n{ZSH_SETUP}{rest}"
+    context.console.print(script)
+
 
 EPILOG = "\n\n".join(
     (

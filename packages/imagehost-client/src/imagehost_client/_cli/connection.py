@@ -1,16 +1,23 @@
-"""The connection of a command: base URL, token and their sources, of flags, variables and profiles."""
+"""The connection of a command: base URL and token of flags, variables and profiles; and the client."""
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from attrs import frozen
+import click
+from attrs import define, field, frozen
 
 from imagehost_client import _config
-from imagehost_client._cli.profiles import Profile, Profiles, token_of
+from imagehost_client._cli.output import Console
+from imagehost_client._cli.profiles import Profile, Profiles, ProfileStore, token_of
+from imagehost_client._config import DEFAULT_TIMEOUT
 from imagehost_client._redact import Secret
+from imagehost_client.client import Client
 
 PROFILE_VARIABLE = "IMAGEHOST_PROFILE"
 """The environment variable with the name of the profile, where no flag names one."""
@@ -116,3 +123,74 @@ def _cdn_url(base_url: str, profile: Profile | None, environ: Mapping[str, str])
         return variable, _config.CDN_URL_VARIABLE
     parts = urlsplit(base_url)
     return (f"{parts.scheme}://{parts.netloc}/img" if base_url else ""), "base_url"
+
+
+@define
+class CommandContext:
+    """What a command gets besides its own options.
+
+    Attributes:
+        create_client: The factory of the client, with its parameters.
+        store: The saved profiles.
+        wait: A function that waits for seconds.
+        profile: The value of `--profile`, as the next five attributes are those of other global options.
+        retries: The maximum number of retries.
+        connection: The connection, once a command needed it.
+    """
+
+    create_client: Callable[..., Client] = Client
+    store: ProfileStore = field(factory=ProfileStore)
+    wait: Callable[[float], object] = time.sleep
+    profile: str | None = None
+    base_url: str | None = None
+    timeout: float | None = None
+    retries: int = 3
+    allow_http: bool = False
+    verbose: bool = False
+    console: Console = field(factory=Console)
+    connection: Connection | None = None
+
+    def connect(self) -> Client:
+        """Return a client, which is closed at the end of the command."""
+        connection = self.resolve()
+        token = "" if connection.token is None else connection.token.get_secret_value()
+        return self.open_client(
+            connection.base_url,
+            token,
+            cdn_url=connection.cdn_url,
+            allow_http=self.allow_http or connection.allow_http,
+        )
+
+    def open_client(self, base_url: str, token: str, *, cdn_url: str | None, allow_http: bool) -> Client:
+        """Return a client of any host, which is closed at the end of the command."""
+        if self.verbose:
+            logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s", force=True)
+            logging.getLogger("imagehost_client").setLevel(logging.DEBUG)
+        return click.get_current_context().with_resource(
+            self.create_client(
+                base_url=base_url,
+                token=token,
+                cdn_url=cdn_url,
+                timeout=self.timeout or DEFAULT_TIMEOUT,
+                max_retries=self.retries,
+                allow_http=allow_http,
+            )
+        )
+
+    def resolve(self) -> Connection:
+        """Return the connection from flags, variables and profiles."""
+        if self.connection is None:
+            if self.store.is_exposed():
+                self.console.note(f"other users can read {self.store.path}: run `chmod 600` on it")
+            self.connection = resolve_connection(
+                self.store.load(), base_url=self.base_url, profile=self.profile
+            )
+        return self.connection
+
+    def named_profile(self) -> Profile | None:
+        """Return the profile of the connection, if it has one."""
+        return self.resolve().profile
+
+
+pass_context = click.make_pass_decorator(CommandContext)
+"""A decorator that passes the `CommandContext` as the first argument."""

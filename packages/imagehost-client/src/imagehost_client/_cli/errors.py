@@ -1,20 +1,90 @@
-"""Messages for errors: what happened, where, and what to do."""
+"""Errors of the command line: exit statuses, messages with a hint, and the outcomes of several items."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from enum import IntEnum
 from pathlib import Path
 
+import click
+from attrs import define, field
+
 from imagehost_client import errors
-from imagehost_client._cli.connection import Connection
-from imagehost_client._cli.context import CommandContext
-from imagehost_client._cli.statuses import ExitStatus, exit_status
+from imagehost_client._cli.connection import CommandContext, Connection
+from imagehost_client._cli.output import Console
+from imagehost_client._types import UPLOADABLE
+
+
+class ExitStatus(IntEnum):
+    """The exit statuses; 130 is the shells' status for a command that SIGINT ended."""
+
+    SUCCESS = 0
+    FAILURE = 1
+    USAGE = 2
+    AUTHENTICATION = 3
+    NOT_FOUND = 4
+    LIMIT = 5
+    PARTIAL = 6
+    UNAVAILABLE = 7
+    INTERRUPTED = 130
+
+
+DESCRIPTIONS: dict[ExitStatus, str] = {
+    ExitStatus.SUCCESS: "success",
+    ExitStatus.FAILURE: "the host or the system refused, or you declined a confirmation",
+    ExitStatus.USAGE: "wrong usage or configuration; nothing was sent",
+    ExitStatus.AUTHENTICATION: "the token is missing or invalid, or lacks a permission (401, 403)",
+    ExitStatus.NOT_FOUND: "the image, album or other record does not exist (404)",
+    ExitStatus.LIMIT: "a rate limit, the quota or the maximum file size is exceeded (429, 507, 413)",
+    ExitStatus.PARTIAL: "a part of several files or images failed",
+    ExitStatus.UNAVAILABLE: "the host was not reached, or is temporarily unavailable (502, 503, 504)",
+    ExitStatus.INTERRUPTED: "interrupted by Ctrl-C",
+}
+"""The meanings of the exit statuses, as `--help` prints them."""
+
+STATUSES: tuple[tuple[tuple[type[BaseException], ...], ExitStatus], ...] = (
+    ((errors.ConfigurationError,), ExitStatus.USAGE),
+    ((errors.UnauthorizedError, errors.ForbiddenError), ExitStatus.AUTHENTICATION),
+    ((errors.NotFoundError,), ExitStatus.NOT_FOUND),
+    (
+        (errors.RateLimitError, errors.InsufficientStorageError, errors.PayloadTooLargeError),
+        ExitStatus.LIMIT,
+    ),
+    ((errors.APIConnectionError, errors.UnavailableError), ExitStatus.UNAVAILABLE),
+    ((errors.ImageHostError, OSError), ExitStatus.FAILURE),
+    ((ValueError, TypeError), ExitStatus.USAGE),
+)
+"""The exit statuses by class of error; the first match counts."""
+
+
+def exit_status(error: BaseException) -> ExitStatus:
+    """Return the exit status of a command that an error ends."""
+    return next((status for kinds, status in STATUSES if isinstance(error, kinds)), ExitStatus.FAILURE)
+
+
+def batch_status(failures: Iterable[ExitStatus], succeeded: int) -> ExitStatus:
+    """Return the exit status of a command on several files or images.
+
+    Args:
+        failures: The exit status of each item that failed.
+        succeeded: The number of items that did not.
+    """
+    kinds = set(failures)
+    if not kinds:
+        return ExitStatus.SUCCESS
+    if succeeded:
+        return ExitStatus.PARTIAL
+    return kinds.pop() if len(kinds) == 1 else ExitStatus.FAILURE
+
+
+SUPPORTED = ", ".join(info.label for info in UPLOADABLE.values())
+"""The formats that hosts accept."""
 
 CONTENTS: tuple[tuple[int, bytes, str], ...] = (
     (4, b"ftypheic", "a HEIC photo; export it as JPEG"),
     (4, b"ftypheix", "a HEIC photo; export it as JPEG"),
     (4, b"ftypmif1", "a HEIF photo; export it as JPEG"),
-    (4, b"ftypavif", "an AVIF image; hosts store JPEG, PNG, WebP and GIF"),
+    (4, b"ftypavif", f"an AVIF image; hosts store {SUPPORTED}"),
     (4, b"ftyp", "a video"),
     (0, b"\x1aE\xdf\xa3", "a video"),
     (0, b"%PDF", "a PDF document"),
@@ -136,3 +206,33 @@ HINTS: dict[type[errors.ImageHostError], Callable[[Connection | None], str | Non
     errors.InsufficientStorageError: _storage,
 }
 """Hints by class of error."""
+
+
+@define
+class Batch:
+    """The outcomes of the items of one command.
+
+    Attributes:
+        console: Where failures are printed.
+        succeeded: The number of items that did not fail.
+        failures: The exit status of each item that failed.
+    """
+
+    console: Console
+    succeeded: int = 0
+    failures: list[ExitStatus] = field(factory=list)
+
+    def fail(self, name: str, error: BaseException) -> None:
+        """Report the error of an item."""
+        self.console.error(f"{name}: {error}")
+        self.failures.append(exit_status(error))
+
+    def fail_by_code(self, name: str, error_code: str, text: str) -> None:
+        """Report the error of an item, given as a code of the host."""
+        self.fail(name, errors.BY_CODE.get(error_code, errors.ImageHostError)(text))
+
+    def finish(self) -> None:
+        """End the command with the exit status of the outcomes, unless all items succeeded."""
+        status = batch_status(self.failures, self.succeeded)
+        if status is not ExitStatus.SUCCESS:
+            raise click.exceptions.Exit(status)

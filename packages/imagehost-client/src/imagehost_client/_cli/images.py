@@ -1,33 +1,51 @@
-"""The commands for images: list, show, update and delete them."""
+"""The commands for images: list, show, update, delete and get them, and print their URLs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TypedDict, get_args
+from pathlib import Path
+from typing import TypedDict, cast, get_args
 
 import click
 
 from imagehost_client import _wire
 from imagehost_client._calls.images import MAX_IMAGES
 from imagehost_client._cli.albums import find_album
-from imagehost_client._cli.batches import Batch
-from imagehost_client._cli.context import CommandContext, pass_context
-from imagehost_client._cli.global_options import Command
+from imagehost_client._cli.connection import CommandContext, pass_context
+from imagehost_client._cli.errors import Batch
 from imagehost_client._cli.options import (
-    STORED_FORMATS,
+    POSITIVE,
+    Command,
     choices,
     confirm_option,
-    list_options,
+    lists,
     or_unset,
-    page_size,
     parse_time,
+    parse_widths,
+    transform_options,
     visibility_options,
 )
 from imagehost_client._cli.output import Column, counted, format_size, format_time
-from imagehost_client._types import AlbumRef, ImageSort, StoredFormat, Unset
+from imagehost_client._cli.progress import DownloadBar
+from imagehost_client._types import (
+    BY_EXTENSION,
+    DELIVERABLE,
+    STORED_FORMATS,
+    AlbumRef,
+    Fit,
+    ImageSort,
+    OutputFormat,
+    StoredFormat,
+    TransformParams,
+    Unset,
+)
+from imagehost_client.client import Client
 from imagehost_client.errors import ImageHostError
 from imagehost_client.models import Image, PublicImage
+from imagehost_client.pages import Pager
 
 COLUMNS: tuple[Column[Image], ...] = (
     Column("id", lambda image: image.id),
@@ -68,11 +86,11 @@ class _Changes(TypedDict):
 @click.option("--after", type=parse_time, metavar="TIME", help="Only later images; ISO 8601.")
 @click.option("--before", type=parse_time, metavar="TIME", help="Only earlier images.")
 @click.option("--sort", type=click.Choice(get_args(ImageSort)), help="--sort=-size is the largest first.")
-@list_options
-@pass_context
+@lists(COLUMNS)
 def list_images(
-    context: CommandContext,
+    client: Client,
     *,
+    per_page: int,
     album: str | None,
     q: str | None,
     is_public: bool | None,
@@ -80,14 +98,11 @@ def list_images(
     after: datetime | None,
     before: datetime | None,
     sort: ImageSort | None,
-    limit: int | None,
-    as_json: bool,
-) -> None:
+) -> Pager[Image]:
     """List your images, newest first."""
-    client = context.connect()
-    images = client.images.list(
+    return client.images.list(
         album_id=None if album is None else find_album(client, album),
-        per_page=page_size(limit),
+        per_page=per_page,
         q=q,
         is_public=is_public,
         format=stored_format,
@@ -95,7 +110,6 @@ def list_images(
         created_before=before,
         sort=sort,
     )
-    context.console.print_list(images, COLUMNS, limit=limit, as_json=as_json)
 
 
 @click.command("show", cls=Command)
@@ -193,17 +207,119 @@ def delete_images(context: CommandContext, *, images: tuple[str, ...], yes: bool
 
 @click.command("gallery", cls=Command)
 @click.option("--album", metavar="ALBUM", help="Only the images of this public album: its id, URL or name.")
-@list_options
-@pass_context
-def list_gallery(context: CommandContext, *, album: str | None, limit: int | None, as_json: bool) -> None:
+@lists(PUBLIC_COLUMNS)
+def list_gallery(client: Client, *, per_page: int, album: str | None) -> Pager[PublicImage]:
     """List the public images of all accounts."""
-    client = context.connect()
     found = None if album is None else find_album(client, album)
-    images = client.gallery(album_id=found, per_page=page_size(limit))
-    context.console.print_list(images, PUBLIC_COLUMNS, limit=limit, as_json=as_json)
+    return client.gallery(album_id=found, per_page=per_page)
 
 
 def _chunks(images: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Return the images of each request, so that its results are printed before the next one."""
     for start in range(0, len(images), MAX_IMAGES):
         yield images[start : start + MAX_IMAGES]
+
+
+@click.command("url", cls=Command)
+@click.argument("images", metavar="IMAGE...", nargs=-1, required=True)
+@transform_options
+@click.option(
+    "--signed", type=POSITIVE, metavar="SECONDS", help="Print signed URLs that expire after SECONDS."
+)
+@click.option("--srcset", type=parse_widths, metavar="WIDTHS", help="Print a srcset, such as 320,640,1280.")
+@click.option("--picture", type=parse_widths, metavar="WIDTHS", help="Print a <picture> element.")
+@pass_context
+def image_urls(
+    context: CommandContext,
+    *,
+    images: tuple[str, ...],
+    width: int | None,
+    height: int | None,
+    quality: int | None,
+    fit: Fit | None,
+    fm: OutputFormat | None,
+    signed: int | None,
+    srcset: Sequence[int] | None,
+    picture: Sequence[int] | None,
+) -> None:
+    """Print the URLs of images.
+
+    IMAGE is an id or any URL of an image.
+    """
+    if sum(option is not None for option in (signed, srcset, picture)) > 1:
+        raise click.UsageError("expected one of --signed, --srcset and --picture but received several")
+    client, console = context.connect(), context.console
+    transform: TransformParams = {"w": width, "h": height, "q": quality, "fit": fit, "fm": fm}
+    if signed is not None:
+        for url in client.images.signed_urls(images, expires_in=signed, **transform):
+            console.print(url.url)
+        return
+    for image in images:
+        if srcset is not None:
+            console.print(client.srcset(client.images.get(image), srcset, q=quality, fit=fit, fm=fm))
+        elif picture is not None:
+            console.print(client.picture(client.images.get(image), picture, q=quality, fit=fit))
+        else:
+            console.print(client.image_url(image, **transform))
+
+
+@click.command("get", cls=Command)
+@click.argument("images", metavar="IMAGE...", nargs=-1, required=True)
+@transform_options
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="File, directory, or - for standard output; the format follows from the file's extension.",
+)
+@pass_context
+def get_images(
+    context: CommandContext,
+    *,
+    images: tuple[str, ...],
+    width: int | None,
+    height: int | None,
+    quality: int | None,
+    fit: Fit | None,
+    fm: OutputFormat | None,
+    output: Path | None,
+) -> None:
+    """Get the bytes of images, resized or as stored.
+
+    IMAGE is an id or any URL of an image. With one image, --output is a file, whose extension determines the
+    format, unless --format is given. Several images require a directory, in which they are named by their
+    ids.
+
+    \b
+    Examples:
+      imagehost-client get 0aZ… -W 300 -o small.avif
+      imagehost-client get 0aZ… 1bY… -o originals/
+    """  # noqa: D301 - the escape sequence is click's
+    to_stdout = output is None or str(output) == "-"
+    in_directory = output is not None and not to_stdout and (output.is_dir() or str(output).endswith(os.sep))
+    if len(images) > 1 and not in_directory:
+        raise click.UsageError("expected an existing directory with --output for several images")
+    if to_stdout and sys.stdout.isatty():
+        raise click.UsageError("expected --output FILE or a pipe for an image but received a terminal")
+    if fm is None and output is not None and not in_directory:
+        kind = BY_EXTENSION.get(output.suffix.lower().removeprefix("."))
+        fm = cast("OutputFormat", DELIVERABLE[kind].extensions[0]) if kind in DELIVERABLE else None
+    transform: TransformParams = {"w": width, "h": height, "q": quality, "fit": fit, "fm": fm}
+    client, batch = context.connect(), Batch(context.console)
+    target = sys.stdout.buffer if output is None or to_stdout else output
+    with DownloadBar(context.console, len(images)) as bar:
+        for image in images:
+            try:
+                result = client.images.download(image, target, progress=bar.progress, **transform)
+            except ImageHostError as error:
+                if len(images) == 1:
+                    raise
+                batch.fail(image, error)
+                continue
+            if result.path is not None:
+                size = format_size(result.size)
+                context.console.note(f"{result.path}: {size} of {result.media_type}")
+            bar.finish()
+            batch.succeeded += 1
+    batch.finish()

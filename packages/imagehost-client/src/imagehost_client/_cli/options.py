@@ -1,16 +1,124 @@
-"""Options and types of arguments that several commands share."""
+"""The options that several commands share; and the global ones, which every command accepts at any place."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from imagehost_client._cli.connection import CommandContext, pass_context
+from imagehost_client._cli.errors import ExitStatus, report_error
+from imagehost_client._cli.output import Column
 from imagehost_client._types import UNSET, Unset
-from imagehost_client.models import Format
 from imagehost_client.urls import CHOICES, SYNONYMS
+
+
+def _store(ctx: click.Context, option: click.Parameter, value: Any) -> None:
+    """Set the attribute of the context of an option's name, if the option is given."""
+    if value is None or value is False or option.name is None:
+        return
+    context = ctx.ensure_object(CommandContext)
+    if option.name == "quiet":
+        context.console.is_quiet = True
+    else:
+        setattr(context, option.name, value)
+
+
+def _complete_profile(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the names of saved profiles that begin with `incomplete`."""
+    profiles = ctx.ensure_object(CommandContext).store.load().profiles
+    return [
+        CompletionItem(name, help=profile.base_url)
+        for name, profile in sorted(profiles.items())
+        if name.startswith(incomplete)
+    ]
+
+
+def _option(*declarations: str, **attributes: Any) -> click.Option:
+    return click.Option(declarations, expose_value=False, callback=_store, **attributes)
+
+
+GLOBAL_OPTIONS: tuple[click.Option, ...] = (
+    _option(
+        "--profile",
+        metavar="NAME",
+        shell_complete=_complete_profile,
+        help="Host and account that `login` has saved.",
+    ),
+    _option("--base-url", metavar="URL", help="Base URL of the API."),
+    _option(
+        "--timeout",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="Network timeout of an attempt.  [default: 60]",
+    ),
+    _option("--retries", type=click.IntRange(0), metavar="N", help="Maximum of retries.  [default: 3]"),
+    _option("--allow-http", is_flag=True, help="Allow plain HTTP to remote hosts."),
+    _option("--verbose", "-v", is_flag=True, help="Log every attempt to standard error."),
+    _option("--quiet", is_flag=True, help="Print no messages except errors, and no progress bar."),
+)
+"""The global options."""
+
+
+class Command(click.Command):
+    """A command that accepts the global options beside its own."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the command's parameters and the global options."""
+        return [*super().get_params(ctx), *GLOBAL_OPTIONS]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's options, and the names of the global ones."""
+        _format_options(self, ctx, formatter)
+
+
+class Group(click.Group):
+    """A group of commands that accepts the global options too."""
+
+    command_class = Command
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the group's parameters and the global options."""
+        return [*super().get_params(ctx), *GLOBAL_OPTIONS]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the group's options, the names of the global ones, and the commands."""
+        _format_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+class RootGroup(Group):
+    """The whole command line, which reports errors and sets the exit status."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; errors become a message, a hint and an exit status."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except click.Abort as error:
+            interrupted = isinstance(error.__context__, KeyboardInterrupt)
+            ctx.exit(ExitStatus.INTERRUPTED if interrupted else ExitStatus.FAILURE)
+        except (Exception, KeyboardInterrupt) as error:
+            ctx.exit(report_error(error, ctx.ensure_object(CommandContext)))
+
+
+def _format_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    is_root = ctx.parent is None
+    options = [option for option in command.get_params(ctx) if isinstance(option, click.Option)]
+    listed = [option for option in options if is_root or option not in GLOBAL_OPTIONS]
+    records = [record for option in listed if (record := option.get_help_record(ctx)) is not None]
+    with formatter.section("Options"):
+        formatter.write_dl(records)
+    if not is_root:
+        names = ", ".join(option.opts[0] for option in GLOBAL_OPTIONS)
+        with formatter.section("Global options"):
+            formatter.write_text(f"{names}: see `imagehost-client --help`.")
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -19,9 +127,6 @@ POSITIVE = click.IntRange(1)
 """A whole number above 0."""
 QUALITY = click.IntRange(1, 100)
 """A quality of an encoder."""
-
-STORED_FORMATS = (*(str(kind) for kind in Format if kind is not Format.AVIF), "jpg")
-"""The formats in which images are stored; AVIF is a format of delivery only."""
 
 
 def parse_limit(value: str | Unset) -> int | Unset | None:
@@ -72,10 +177,29 @@ def choices(names: Sequence[str]) -> click.Choice[str]:
     return click.Choice(names, case_sensitive=False)
 
 
-def list_options(command: F) -> F:
-    """Add the options of lists."""
-    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON record per line.")(command)
-    return click.option("--limit", type=POSITIVE, metavar="N", help="Maximum number of records.")(command)
+def lists(columns: tuple[Column[T], ...]) -> Callable[[Callable[..., Iterable[T]]], Callable[..., None]]:
+    """Return a decorator of a function that returns the records of a list, which are printed.
+
+    The function has the parameters `client` and `per_page` besides those of its own options.
+
+    Args:
+        columns: The columns of the table.
+    """
+
+    def add(function: Callable[..., Iterable[T]]) -> Callable[..., None]:
+        @click.option("--limit", type=POSITIVE, metavar="N", help="Maximum number of records.")
+        @click.option("--json", "as_json", is_flag=True, help="Print one JSON record per line.")
+        @pass_context
+        @wraps(function)
+        def print_list(
+            context: CommandContext, /, *, limit: int | None, as_json: bool, **options: object
+        ) -> None:
+            records = function(context.connect(), per_page=min(limit or 100, 100), **options)
+            context.console.print_list(records, columns, limit=limit, as_json=as_json)
+
+        return print_list
+
+    return add
 
 
 def confirm_option(command: F) -> F:
@@ -100,13 +224,14 @@ def switch_options(name: str, on: tuple[str, str], off: tuple[str, str]) -> Call
     """
 
     def add(command: F) -> F:
-        for option, text, value in ((*off, False), (*on, True)):
-            command = click.option(option, name, type=bool, flag_value=value, default=None, help=text)(
-                command
-            )
-        return command
+        return flag(on[0], name, True, on[1])(flag(off[0], name, False, off[1])(command))
 
     return add
+
+
+def flag(option: str, name: str, value: bool, text: str | None = None) -> Callable[[F], F]:
+    """Return a decorator that adds an option for one value of a parameter, which is `None` without it."""
+    return click.option(option, name, type=bool, flag_value=value, default=None, help=text)
 
 
 def transform_options(command: F) -> F:
@@ -127,8 +252,3 @@ def transform_options(command: F) -> F:
 def or_unset(value: T | None) -> T | Unset:
     """Return the value of an option, or `UNSET` where the option is absent."""
     return UNSET if value is None else value
-
-
-def page_size(limit: int | None) -> int:
-    """Return the page size for a list: no more than `--limit` shows."""
-    return min(limit or 100, 100)

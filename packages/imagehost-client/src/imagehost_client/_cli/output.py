@@ -1,13 +1,17 @@
-"""Output of the command line: results on standard output, messages on standard error.
+"""Output of the command line: results on standard output, messages on standard error, and the clipboard.
 
 On a terminal, lists are tables; in a pipe or a file they are lines with tabs between the columns.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -19,6 +23,7 @@ from imagehost_client import _wire
 
 if TYPE_CHECKING:
     import rich.console
+
 
 T = TypeVar("T")
 
@@ -209,3 +214,52 @@ def format_time(time: datetime) -> str:
 
 def _shown(record: T, column: Column[T]) -> str:
     return str(column.value(record)) if column.shown is None else column.shown(record)
+
+
+CLIPBOARD_PROGRAMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("darwin", "", ("pbcopy",)),
+    ("win32", "", ("clip",)),
+    ("linux", "WAYLAND_DISPLAY", ("wl-copy",)),
+    ("linux", "DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("linux", "DISPLAY", ("xsel", "--clipboard", "--input")),
+    ("linux", "TERMUX_VERSION", ("termux-clipboard-set",)),
+)
+"""Programs that copy standard input: platform, a variable that must be set, and the command."""
+
+CLIPBOARD_TIMEOUT = 10
+"""The maximum duration of such a program, in seconds."""
+
+
+def copy_to_clipboard(
+    text: str, *, environ: Mapping[str, str] = os.environ, platform: str = sys.platform
+) -> bool:
+    """Copy `text` to the clipboard, and return whether a program or the terminal took it.
+
+    Without a program, such as in an SSH session, the terminal receives the escape sequence OSC 52; whether
+    it obeys is its setting.
+
+    Args:
+        text: The text.
+        environ: The environment variables.
+        platform: The value of `sys.platform`.
+    """
+    for system, variable, command in CLIPBOARD_PROGRAMS:
+        if system != platform or (variable and not environ.get(variable)) or not shutil.which(command[0]):
+            continue
+        try:
+            subprocess.run(  # noqa: S603 - a command of the table
+                command,
+                input=text.encode(),
+                check=True,
+                timeout=CLIPBOARD_TIMEOUT,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.SubprocessError):
+            continue
+        return True
+    if not sys.stderr.isatty() or environ.get("TERM") == "dumb":
+        return False
+    sys.stderr.write(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07")
+    sys.stderr.flush()
+    return True

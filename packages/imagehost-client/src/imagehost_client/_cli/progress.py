@@ -60,29 +60,21 @@ class UploadProgress:
         return self._completed
 
 
-class ProgressBar:
-    """The progress of uploads on a terminal, as a bar on standard error.
+class _Bar:
+    """A bar on standard error, above which results and messages are printed; none without a terminal."""
 
-    Args:
-        console: Where results and messages are printed, above the bar while it is shown.
-        sources: The files.
-        enabled: Whether the bar is drawn at all; it is not drawn without a terminal.
-    """
-
-    def __init__(self, console: Console, sources: Iterable[Source], *, enabled: bool = True) -> None:
-        sizes = [size_of(source) for source in sources]
+    def __init__(self, console: Console, total: int = 0, *, enabled: bool = True) -> None:
         self._console = console
-        self._progress = UploadProgress(sum(sizes))
-        self._files = len(sizes)
-        self._stored = self._failed = 0
+        self._total = total
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._is_enabled = enabled and _can_draw(console)
+        is_terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._is_enabled = enabled and is_terminal and not console.is_quiet
 
     def __enter__(self) -> Self:
         if self._is_enabled:
             self._bar = _create_bar()
-            self._task = self._bar.add_task(self._text(), total=self._progress.total or None)
+            self._task = self._bar.add_task(self._text(), total=self._total or None)
             self._bar.start()
             self._console.live = self._bar.console
         return self
@@ -94,59 +86,62 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.stop()
 
+    def _text(self) -> str:
+        """Return the description in front of the bar."""
+        raise NotImplementedError
+
+    def _show(self, completed: int, total: int) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=completed, total=total or None, description=self._text())
+
+
+class ProgressBar(_Bar):
+    """The progress of uploads.
+
+    Args:
+        console: Where results and messages are printed.
+        sources: The files.
+        enabled: Whether the bar is drawn at all.
+    """
+
+    def __init__(self, console: Console, sources: Iterable[Source], *, enabled: bool = True) -> None:
+        sizes = [size_of(source) for source in sources]
+        super().__init__(console, sum(sizes), enabled=enabled)
+        self._progress = UploadProgress(sum(sizes))
+        self._files = len(sizes)
+        self._stored = self._failed = 0
+
     def progress(self, source: Source, sent: int, total: int) -> None:  # noqa: ARG002 - the callback's signature
         """Show the bytes sent of one file."""
-        self._show(self._progress.send(source, sent))
+        self._show(self._progress.send(source, sent), self._total)
 
     def result(self, result: UploadResult) -> None:
         """Count the result of one file."""
         self._stored += result.error is None
         self._failed += result.error is not None
-        self._show(self._progress.finish(result.source))
-
-    def _show(self, completed: int) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=completed, description=self._text())
+        self._show(self._progress.finish(result.source), self._total)
 
     def _text(self) -> str:
         failed = f", {self._failed} failed" if self._failed else ""
         return f"{self._stored} of {self._files} stored{failed}"
 
 
-class DownloadBar:
-    """The progress of downloads, one after another, on a terminal, as a bar on standard error.
+class DownloadBar(_Bar):
+    """The progress of downloads, one after another.
 
     Args:
-        console: Where results and messages are printed, above the bar while it is shown.
+        console: Where results and messages are printed.
         files: The number of files.
     """
 
     def __init__(self, console: Console, files: int) -> None:
-        self._console = console
+        super().__init__(console)
         self._files = files
         self._finished = 0
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> Self:
-        if _can_draw(self._console):
-            self._bar = _create_bar()
-            self._task = self._bar.add_task(self._text(), total=None)
-            self._bar.start()
-            self._console.live = self._bar.console
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._console.live = None
-        if self._bar is not None:
-            self._bar.stop()
 
     def progress(self, received: int, total: int) -> None:
         """Show the bytes received of one file."""
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=received, total=total or None)
+        self._show(received, total)
 
     def finish(self) -> None:
         """Count a file, and begin with the next one at 0 bytes."""
@@ -156,10 +151,6 @@ class DownloadBar:
 
     def _text(self) -> str:
         return f"{self._finished} of {self._files} written"
-
-
-def _can_draw(console: Console) -> bool:
-    return not console.is_quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def size_of(source: Source) -> int:

@@ -10,10 +10,15 @@ import click
 
 from imagehost_client import _config
 from imagehost_client._cli.accounts import read_secret
-from imagehost_client._cli.connection import PROFILE_VARIABLE, Connection, normalise_base_url
-from imagehost_client._cli.context import CommandContext, pass_context
+from imagehost_client._cli.connection import (
+    PROFILE_VARIABLE,
+    CommandContext,
+    Connection,
+    normalise_base_url,
+    pass_context,
+)
 from imagehost_client._cli.errors import find_hint
-from imagehost_client._cli.global_options import Command, Group
+from imagehost_client._cli.options import Command, Group
 from imagehost_client._cli.output import Column
 from imagehost_client._cli.profiles import Profile
 from imagehost_client.client import Client

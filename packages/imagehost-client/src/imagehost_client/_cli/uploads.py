@@ -6,31 +6,166 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import click
-from attrs import define, field
+from attrs import define, field, frozen
 
 from imagehost_client import _wire
 from imagehost_client._calls.uploads import MAX_FILES
-from imagehost_client._cli import clipboard
 from imagehost_client._cli.albums import find_album
-from imagehost_client._cli.context import CommandContext, pass_context
-from imagehost_client._cli.errors import find_hint
-from imagehost_client._cli.failures import describe_failure, print_summary
-from imagehost_client._cli.global_options import Command
-from imagehost_client._cli.options import POSITIVE, QUALITY, choices
+from imagehost_client._cli.connection import CommandContext, pass_context
+from imagehost_client._cli.errors import (
+    SUPPORTED,
+    ExitStatus,
+    batch_status,
+    describe_content,
+    exit_status,
+    find_hint,
+)
+from imagehost_client._cli.options import POSITIVE, QUALITY, Command, choices, flag
+from imagehost_client._cli.output import Console, copy_to_clipboard, counted
 from imagehost_client._cli.progress import ProgressBar
-from imagehost_client._cli.statuses import ExitStatus, batch_status, exit_status
-from imagehost_client._cli.watching import FolderWatch, watch
 from imagehost_client._many import FATAL_ERRORS, UploadResult
-from imagehost_client._types import Source, UploadFormat, UploadOptions
+from imagehost_client._types import UPLOAD_FORMATS, BatchOptions, Source
 from imagehost_client.client import Client
-from imagehost_client.errors import APIConnectionError, RateLimitError, UnavailableError
+from imagehost_client.errors import (
+    APIConnectionError,
+    ImageHostError,
+    RateLimitError,
+    UnavailableError,
+    UnsupportedMediaTypeError,
+)
 from imagehost_client.files import expand_sources, open_file
 from imagehost_client.models import Image
 from imagehost_client.uploads import UploadInterrupted
+
+LOOK_SECONDS = 1.0
+"""The time between two looks at the folders, in seconds."""
+
+
+@frozen
+class Version:
+    """The state of a file: another one means that it was changed."""
+
+    size: int
+    modified: int
+
+
+@define
+class FolderWatch:
+    """The images in folders and their subfolders, of which only new ones are returned.
+
+    A file is complete when two consecutive looks find it unchanged, so that a file is not read while another
+    program writes it.
+
+    Attributes:
+        folders: The folders.
+    """
+
+    folders: tuple[Path, ...]
+    _known: dict[Path, Version] = field(factory=dict)
+    _last: dict[Path, Version] = field(factory=dict)
+
+    def ignore_existing(self) -> None:
+        """Regard the images that are there now as known."""
+        self._known = self._look()
+
+    def look(self) -> list[Path]:
+        """Return the images that are complete, and are new or changed since they were returned."""
+        found = self._look()
+        complete = [
+            path
+            for path, version in found.items()
+            if version.size and self._last.get(path) == version and self._known.get(path) != version
+        ]
+        self._known = {path: version for path, version in self._known.items() if path in found}
+        self._known |= {path: found[path] for path in complete}
+        self._last = found
+        return complete
+
+    def retry(self, paths: Iterable[Path]) -> None:
+        """Return these images again at the next look."""
+        for path in paths:
+            self._known.pop(path, None)
+
+    def _look(self) -> dict[Path, Version]:
+        versions = {}
+        for path in expand_sources(list(self.folders)):
+            assert isinstance(path, Path)
+            try:
+                status = path.stat()
+            except OSError:
+                continue  # deleted meanwhile
+            versions[path] = Version(status.st_size, status.st_mtime_ns)
+        return versions
+
+
+def watch(folders: FolderWatch, wait: Callable[[float], object]) -> Iterator[list[Path]]:
+    """Return the new images of each look that found some, without end.
+
+    Args:
+        folders: The folders.
+        wait: A function that waits for seconds.
+    """
+    while True:
+        images = folders.look()
+        if images:
+            yield images
+        wait(LOOK_SECONDS)
+
+
+NOT_ATTEMPTED = "not attempted"
+
+
+def describe_failure(result: UploadResult) -> str:
+    """Return the message for a failed file: its name and error, and what it is if it is no image."""
+    name, error = _source_name(result.source), result.error
+    if not result.attempted:
+        return f"{name}: {NOT_ATTEMPTED}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{name}: {error.strerror}"
+    if not isinstance(error, UnsupportedMediaTypeError):
+        return f"{name}: {error}"
+    content = describe_content(name)
+    return f"{name}: {error}" + (f"; the file is {content}" if content else "")
+
+
+def print_summary(console: Console, results: Sequence[UploadResult]) -> None:
+    """Print which files were not attempted, why the batch stopped, and the counts by kind of failure."""
+    if not results:
+        console.error(f"no images found; folders are searched for {SUPPORTED}")
+    failed = [result for result in results if result.error is not None]
+    untried = [result for result in failed if not result.attempted]
+    for result in untried:
+        console.error(describe_failure(result))
+    for reason in dict.fromkeys(str(result.error) for result in untried):
+        console.error(f"stopped: {reason}")
+    if failed:
+        counts = Counter(_kind_of(result) for result in failed)
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        kinds = "; ".join(f"{count} × {kind}" for kind, count in ordered)
+        console.error(f"{len(failed)} of {counted(len(results), 'file')} failed: {kinds}")
+
+
+def _kind_of(result: UploadResult) -> str:
+    error = result.error
+    if not result.attempted:
+        return NOT_ATTEMPTED
+    if isinstance(error, ImageHostError):
+        return error.message
+    return (isinstance(error, OSError) and error.strerror) or type(error).__name__
+
+
+def _source_name(source: Source) -> str:
+    content = source[1] if isinstance(source, tuple) else source
+    if isinstance(content, (str, os.PathLike)):
+        return os.fspath(content)
+    return source[0] if isinstance(source, tuple) else "file"
+
 
 LINES: dict[str, Callable[[Image], str]] = {
     "url": lambda image: image.url,
@@ -41,9 +176,6 @@ LINES: dict[str, Callable[[Image], str]] = {
 }
 """The line that `upload` prints for an image, by `--format`."""
 
-STORED_FORMATS = ("auto", "jpeg", "jpg", "png", "webp")
-"""The values of `--stored-format`."""
-
 TEMPORARY_ERRORS = (APIConnectionError, UnavailableError, RateLimitError)
 """The errors after which a watched file is tried again."""
 
@@ -53,7 +185,7 @@ class LineFormat(click.Choice[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the format; an image format is one of another option."""
-        if str(value).lower() in STORED_FORMATS:
+        if str(value).lower() in UPLOAD_FORMATS:
             self.fail(
                 f"expected a format of the printed lines; `--stored-format {value}` is that of the image"
             )
@@ -75,11 +207,8 @@ class Job:
 
     client: Client
     context: CommandContext
-    options: UploadOptions
+    options: BatchOptions
     line: Callable[[Image], str]
-    parallel: int
-    files_per_request: int | None
-    journal: str | os.PathLike[str] | None
     lines: list[str] = field(factory=list)
     results: list[UploadResult] = field(factory=list)
 
@@ -94,14 +223,8 @@ class Job:
         """
         files, finished = list(sources), []
         with ProgressBar(self.context.console, files) as bar:
-            uploads = self.client.upload_iter(
-                files,
-                parallel=self.parallel,
-                files_per_request=self.files_per_request,
-                journal=self.journal,
-                progress=bar.progress,
-                **self.options,
-            )
+            options: BatchOptions = {**self.options, "progress": bar.progress}
+            uploads = self.client.upload_iter(files, **options)
             try:
                 for result in uploads:
                     finished.append(result)
@@ -146,12 +269,12 @@ class Job:
 )
 @click.option("--description", metavar="TEXT")
 @click.option("--name", metavar="NAME", help="File name, for a single file.")
-@click.option("--private", is_flag=True, help="Exclude the images from the public gallery.")
+@flag("--private", "is_public", False, "Exclude the images from the public gallery.")
 @click.option("--quality", type=QUALITY, metavar="N", help="1 to 100.")
-@click.option("--stored-format", type=choices(STORED_FORMATS), help="Format in which to store.")
-@click.option("--keep-format", is_flag=True, help="Do not convert to WebP.")
-@click.option("--remove-exif", is_flag=True)
-@click.option("--auto-rename", is_flag=True, help="Store under a random file name.")
+@click.option("--stored-format", "format", type=choices(UPLOAD_FORMATS), help="Format in which to store.")
+@flag("--keep-format", "convert_to_webp", False, "Do not convert to WebP.")
+@flag("--remove-exif", "remove_exif", True)
+@flag("--auto-rename", "auto_rename", True, "Store under a random file name.")
 @click.option("--checksum", is_flag=True, help="Verify checksums (with --keep-format).")
 @click.option("--parallel", type=POSITIVE, default=4, metavar="N", help="Concurrent uploads.  [default: 4]")
 @click.option(
@@ -173,20 +296,10 @@ def upload(
     line_format: str | None,
     copy: bool,
     album: str | None,
-    description: str | None,
     name: str | None,
-    private: bool,
-    quality: int | None,
-    stored_format: UploadFormat | None,
-    keep_format: bool,
-    remove_exif: bool,
-    auto_rename: bool,
-    checksum: bool,
-    parallel: int,
-    files_per_request: int | None,
-    journal: str | None,
     is_watching: bool,
     existing: bool,
+    **options: Unpack[BatchOptions],
 ) -> None:
     """Upload files, folders, patterns, or - for standard input.
 
@@ -204,25 +317,8 @@ def upload(
     sources = [] if is_watching else _sources(files, name)
     watched = _watched(files, name) if is_watching else None
     client = context.connect()
-    job = Job(
-        client=client,
-        context=context,
-        options={
-            "album_id": None if album is None else find_album(client, album, create=True),
-            "description": description,
-            "quality": quality,
-            "format": stored_format,
-            "remove_exif": remove_exif or None,
-            "convert_to_webp": False if keep_format else None,
-            "auto_rename": auto_rename or None,
-            "is_public": False if private else None,
-            "checksum": checksum,
-        },
-        line=LINES[line_format or "url"],
-        parallel=parallel,
-        files_per_request=files_per_request,
-        journal=journal,
-    )
+    options["album_id"] = None if album is None else find_album(client, album, create=True)
+    job = Job(client=client, context=context, options=options, line=LINES[line_format or "url"])
     if watched is not None:
         _watch(job, watched, existing=existing, copies=copy)
     else:
@@ -241,7 +337,7 @@ def _watch(job: Job, folders: FolderWatch, *, existing: bool, copies: bool) -> N
         folders.ignore_existing()
     job.context.console.note(f"watching {', '.join(map(str, folders.folders))}; Ctrl-C ends")
     with tempfile.TemporaryDirectory(prefix="imagehost-client-") as directory:
-        job.journal = job.journal or Path(directory) / "journal"
+        job.options["journal"] = job.options.get("journal") or Path(directory) / "journal"
         looks = watch(folders, job.context.wait)
         while True:
             first = len(job.lines)
@@ -307,5 +403,5 @@ def _watched(files: tuple[str, ...], name: str | None) -> FolderWatch:
 
 
 def _copy(context: CommandContext, lines: list[str]) -> None:
-    if not clipboard.copy("\n".join(lines)):
+    if not copy_to_clipboard("\n".join(lines)):
         context.console.error("expected a clipboard for --copy but found none: install wl-copy or xclip")

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import click
 
-from imagehost_client._cli.context import CommandContext, pass_context
-from imagehost_client._cli.global_options import Group
-from imagehost_client._cli.options import confirm_option, list_options, or_unset, page_size, switch_options
+from imagehost_client._cli.connection import CommandContext, pass_context
+from imagehost_client._cli.options import (
+    Group,
+    confirm_option,
+    lists,
+    or_unset,
+    switch_options,
+)
 from imagehost_client._cli.output import Column
+from imagehost_client.client import Client
 from imagehost_client.models import EventKind, Webhook, WebhookDelivery
+from imagehost_client.pages import Pager
 
 COLUMNS: tuple[Column[Webhook], ...] = (
     Column("id", lambda webhook: webhook.id),
@@ -41,12 +48,10 @@ def webhooks() -> None:
 
 
 @webhooks.command("ls")
-@list_options
-@pass_context
-def list_webhooks(context: CommandContext, *, limit: int | None, as_json: bool) -> None:
+@lists(COLUMNS)
+def list_webhooks(client: Client, *, per_page: int) -> Pager[Webhook]:
     """List webhooks."""
-    records = context.connect().webhooks.list(per_page=page_size(limit))
-    context.console.print_list(records, COLUMNS, limit=limit, as_json=as_json)
+    return client.webhooks.list(per_page=per_page)
 
 
 @webhooks.command("create")
@@ -127,12 +132,10 @@ def rotate_webhook(context: CommandContext, *, webhook: str) -> None:
 
 @webhooks.command("deliveries")
 @click.argument("webhook", metavar="ID")
-@list_options
-@pass_context
-def list_deliveries(context: CommandContext, *, webhook: str, limit: int | None, as_json: bool) -> None:
+@lists(DELIVERY_COLUMNS)
+def list_deliveries(client: Client, *, per_page: int, webhook: str) -> Pager[WebhookDelivery]:
     """List the deliveries of a webhook."""
-    records = context.connect().webhooks.deliveries(webhook, per_page=page_size(limit))
-    context.console.print_list(records, DELIVERY_COLUMNS, limit=limit, as_json=as_json)
+    return client.webhooks.deliveries(webhook, per_page=per_page)
 
 
 @webhooks.command("retry")
