@@ -394,10 +394,12 @@ def create_folder() -> Path:
         with suppress(OSError), lock_existing_file(folder / "lock") as is_unused:
             if is_unused:
                 shutil.rmtree(folder)
-    created = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
-    lock = lock_file(created / "lock")
+    # It has its name when it is locked, so that no other server takes it for one that is left.
+    unnamed = Path(tempfile.mkdtemp(prefix=f".{FOLDER_PREFIX}", dir=parent))
+    lock = lock_file(unnamed / "lock")
     assert lock is not None
     os.set_inheritable(lock, True)
+    created = unnamed.rename(parent / unnamed.name.removeprefix("."))
     os.environ[FOLDER_VARIABLE] = str(created)
     return created
 
