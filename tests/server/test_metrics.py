@@ -21,8 +21,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.server.in_process import serving
 
-from imagehost_core import ImageHost
-from imagehost_core.observer import UploadEnded
+from imagehost_core import ImageHost, Measurement, PoolLoad, observer
 from imagehost_core.settings import LimitSettings
 from imagehost_core.testing import make_image
 from imagehost_server.metrics import (
@@ -30,6 +29,7 @@ from imagehost_server.metrics import (
     FAMILIES,
     FOLDER_VARIABLE,
     HTTP_SECONDS,
+    PROCESS_STARTS,
     HostCollector,
     Recorder,
     render_metrics,
@@ -214,7 +214,7 @@ def test_a_short_token_is_refused() -> None:
 def test_applications_of_one_process_count_apart() -> None:
     one, other = Recorder(), Recorder()
     one.request("GET", "/x", 200, 0.1, 0, 0)
-    one.observe(UploadEnded("ok", 10, 5))
+    one.observe(observer.UploadEnded("ok", 10, 5))
     for recorder, requests, uploads in ((one, 1, 1), (other, 0, 0)):
         recorder.fold()
         samples = parse(generate_latest(HostCollector(recorder)).decode())
@@ -249,6 +249,78 @@ def test_a_histogram_has_each_duration_in_its_bucket_however_often_it_is_folded(
     assert samples.get(("imagehost_http_requests_total", "GET", "/x", "200"), 0) == len(counted)
     assert samples.get(("imagehost_http_request_body_bytes_total", "/x"), 0) == len(counted)
     assert samples.get(("imagehost_http_response_body_bytes_total", "/x"), 0) == 2 * len(counted)
+
+
+MEASUREMENTS: list[tuple[Measurement, dict[tuple[str, ...], float]]] = [
+    (
+        observer.TransactionEnded(waited_seconds=2.0, seconds=3.0, committed=False),
+        {
+            ("database_transaction_duration_seconds_sum", "rollback"): 3,
+            ("database_write_wait_seconds_sum",): 2,
+        },
+    ),
+    (observer.VariantFound(tier="memory"), {("image_lookups_total", "coalesced"): 1}),
+    (observer.VariantFound(tier="disk"), {("image_lookups_total", "disk"): 1}),
+    (
+        observer.WorkerAcquired(lane="heavy", waited_seconds=4.0, admitted=False, flow=""),
+        {("image_queue_wait_seconds_sum", "heavy"): 4, ("image_queue_rejections_total", "heavy"): 1},
+    ),
+    (
+        PoolLoad(busy=3, idle=2, waiting=1),
+        {("image_workers", "busy"): 3, ("image_workers", "idle"): 2, ("image_queue_length",): 1},
+    ),
+    (
+        observer.TaskEnded(task="render", lane="light", format="webp", seconds=0.5, outcome="timeout"),
+        {
+            ("image_task_duration_seconds_sum", "render", "light", "webp"): 0.5,
+            ("image_tasks_total", "render", "timeout"): 1,
+        },
+    ),
+    (observer.WorkerStarted(), {("image_worker_starts_total",): 1}),
+    (observer.WorkerExited(cause="killed"), {("image_worker_exits_total", "killed"): 1}),
+    (
+        observer.UploadEnded(code="ok", received_bytes=7, stored_bytes=5),
+        {
+            ("uploads_total", "ok"): 1,
+            ("upload_received_bytes_total",): 7,
+            ("upload_stored_bytes_total",): 5,
+        },
+    ),
+    (
+        observer.DeliveryAttempted(succeeded=False, seconds=6.0),
+        {("webhook_attempt_duration_seconds_sum", "failed"): 6},
+    ),
+    (
+        observer.CachePurgeAttempted(succeeded=False, seconds=8.0, given_up=True),
+        {("cache_purge_duration_seconds_sum", "failed"): 8, ("cache_purges_given_up_total",): 1},
+    ),
+    (
+        observer.VariantsEvicted(limit="image", count=4, size_bytes=9),
+        {("variant_evictions_total", "image"): 4, ("variant_evicted_bytes_total", "image"): 9},
+    ),
+    (observer.VariantsSwept(stored_bytes=11), {("variant_cache_bytes",): 11}),
+]
+
+
+@pytest.mark.parametrize(("measurement", "expected"), MEASUREMENTS)
+def test_each_measurement_of_a_host_is_counted(
+    measurement: Measurement, expected: dict[tuple[str, ...], float]
+) -> None:
+    recorder = Recorder()
+    recorder.observe(measurement)
+    assert {
+        (sample.name.removeprefix("imagehost_"), *sample.labels.values()): sample.value
+        for metric in recorder.counted().values()
+        for sample in metric.samples
+        if sample.value
+        and not sample.name.endswith(("_bucket", "_count"))
+        and metric.name != PROCESS_STARTS.name
+    } == expected
+
+
+def test_every_kind_of_measurement_is_counted() -> None:
+    kinds = {kind.__name__ for kind in Measurement.__subclasses__()}
+    assert {type(measurement).__name__ for measurement, _ in MEASUREMENTS} == kinds
 
 
 def test_an_application_that_ends_has_counted_all_its_requests(tmp_path: Path) -> None:
