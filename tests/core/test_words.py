@@ -25,7 +25,10 @@ from imagehost_core.lists import split_words
         ("한국어 사진", ("한국어", "사진")),
         ("हिन्दी", ("हिन्दी",)),
         ("full width", ("full", "width")),
-        ("🐈 cat\0dog\udc80", ("cat", "dog")),
+        ("🐈 cat\0dog\udc80", ("🐈", "cat", "dog")),
+        ("cats🐈🐈.png", ("cats", "🐈", "🐈", "png")),
+        ("👍🏽 ❤️ ☕", ("👍", "❤", "☕")),
+        ("👩\u200d👧 🇩🇪", ("👩", "👧", "🇩", "🇪")),
     ],
 )
 def test_words_are_split_at_punctuation_and_between_characters_of_writing_without_spaces(

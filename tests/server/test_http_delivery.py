@@ -200,6 +200,12 @@ def test_options_allows_scripts_of_other_origins_to_read_images(anonymous: httpx
     assert "Authorization" in response.headers["access-control-allow-headers"]
 
 
+def test_an_extension_may_be_in_any_case(anonymous: httpx2.Client, stored: tuple[str, bytes]) -> None:
+    lower, upper = (anonymous.get(f"/img/{stored[0]}.{extension}?w=20") for extension in ("png", "PnG"))
+    assert (upper.status_code, upper.content) == (200, lower.content)
+    assert upper.headers["content-type"] == "image/png"
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [("?w=0", 400), ("?w=0300", 400), ("?fit=crop", 400), ("?w=1&w=2", 400), (".tiff", 404), (".png/x", 404)],

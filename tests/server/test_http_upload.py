@@ -66,7 +66,7 @@ def test_a_bad_checksum_of_a_png_is_422_only_in_a_critical_chunk(api: httpx2.Cli
     assert statuses == {b"IHDR": 422, b"pHYs": 200, b"IDAT": 422, b"IEND": 422}
 
 
-@pytest.mark.parametrize("name", ["files[]", "files", "files%5B%5D"])
+@pytest.mark.parametrize("name", ["files[]", "files", "files%5B%5D", "files[0]", "files%5B12%5D"])
 def test_form_1_returns_records_and_errors_of_all_files_in_order(api: httpx2.Client, name: str) -> None:
     files = [(name, (f"{number}.png", make_image(8, 8, seed=number))) for number in range(3)]
     files.insert(1, (name, ("notes.txt", b"not an image")))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -261,6 +263,39 @@ def test_a_file_name_may_have_any_bytes(folder: Path, form: str, sent: bytes, fi
     with closing(MultipartFormParser(TYPE, Stage(folder))) as parser:
         parser.feed(head + b"\r\n\r\nx\r\n--BoundarY--\r\n")
         assert parser.finish().files[0].filename == filename
+
+
+@pytest.mark.parametrize(
+    ("parameters", "filename"),
+    [
+        ("filename*=UTF-8''na%C3%AFve%20%F0%9F%90%88.png", "naïve 🐈.png"),
+        ("filename=\"x.png\"; filename*=utf-8'de'%22%25.png", '"%.png'),
+        ("filename*=iso-8859-1''caf%E9.png; filename=\"x.png\"", "café.png"),
+        ("filename*=UTF-8''%FF.png", "\ufffd.png"),
+        ('filename="a*b.png"', "a*b.png"),
+        ("filename=\"a; filename*=utf-8''b.png\"", "a; filename*=utf-8''b.png"),
+        ("filename=\"a.png\"; filename*=koi8-r''%C1.png", "a.png"),
+        ('filename="a.png"; filename*=nonsense', "a.png"),
+        ('filename="=?UTF-8?B?w6kg8J+QiC5wbmc=?="', "é 🐈.png"),
+        ('filename="=?utf-8?q?caf=C3=A9?= =?utf-8?q?_2=2Epng?="', "café 2.png"),
+        ('filename="=?nonsense?q?a?="', "=?nonsense?q?a?="),
+        ('filename="=?utf-8?b?=?="', "=?utf-8?b?=?="),
+        ('filename="what=?.png"', "what=?.png"),
+    ],
+)
+def test_a_file_name_may_be_encoded_as_in_other_headers(folder: Path, parameters: str, filename: str) -> None:
+    head = f'--BoundarY\r\nContent-Disposition: form-data; name="image"; {parameters}\r\n\r\n'
+    with closing(MultipartFormParser(TYPE, Stage(folder))) as parser:
+        parser.feed(head.encode() + b"x\r\n--BoundarY--\r\n")
+        assert parser.finish().files[0].filename == filename
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=1))
+def test_an_extended_file_name_is_the_encoded_text(name: str) -> None:
+    header = f"form-data; name=image; filename*=UTF-8''{quote(name, safe='')}"
+    with TemporaryDirectory() as folder, closing(MultipartFormParser(TYPE, Stage(Path(folder)))) as parser:
+        parser.feed(f"--BoundarY\r\nContent-Disposition: {header}\r\n\r\nx\r\n--BoundarY--\r\n".encode())
+        assert parser.finish().files[0].filename == name
 
 
 def test_all_text_fields_that_are_not_utf_8_are_reported(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Words: how file names, descriptions and search texts are split, regardless of case and diacritics.
 
-Writing systems without spaces between words have each character as a word, so that a search finds any part of
-their text as a sequence of words.
+Emoji and the characters of writing systems without spaces between words are a word each, so that a search
+finds any part of their text as a sequence of words. Skin tones and variation selectors do not count.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from unicodedata import category, normalize
 
 _ASCII_WORD = re.compile(r"[0-9a-z]+", re.ASCII)
-_DIACRITICS = re.compile("[\u0300-\u036f]")
+_IGNORED = re.compile("[\u0300-\u036f\ufe00-\ufe0f]")
+"""Diacritics and variation selectors."""
 _WITHOUT_SPACES = re.compile(
     "["
     "\u0e00-\u0eff"  # Thai, Lao
@@ -23,6 +24,8 @@ _WITHOUT_SPACES = re.compile(
 )
 _WORD_CATEGORIES = "LMN"
 """The first letters of the general categories of letters, marks and numbers (Unicode, section 4.5)."""
+_OTHER_SYMBOL = "So"
+"""The general category of emoji."""
 
 
 def split_words(text: str) -> tuple[str, ...]:
@@ -33,22 +36,22 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def is_whole_word(word: str) -> bool:
-    """Return whether a word is a character of a writing system without spaces between words."""
-    return _WITHOUT_SPACES.fullmatch(word) is not None
+    """Return whether a word is an emoji, or a character of a writing system without spaces between words."""
+    return _WITHOUT_SPACES.fullmatch(word) is not None or (len(word) == 1 and category(word) == _OTHER_SYMBOL)
 
 
 def _fold(text: str) -> str:
     # The capital letter of the Turkish dotless i is that of i.
     decomposed = normalize("NFKD", normalize("NFKD", text).casefold()).replace("ı", "i")
-    return normalize("NFC", _DIACRITICS.sub("", decomposed))
+    return normalize("NFC", _IGNORED.sub("", decomposed))
 
 
 def _split(text: str) -> Iterator[str]:
     word = ""
     for char in text:
-        is_part = category(char)[0] in _WORD_CATEGORIES
-        is_whole = is_part and is_whole_word(char)
-        if word and (is_whole or not is_part):
+        is_whole = is_whole_word(char)
+        is_part = not is_whole and category(char)[0] in _WORD_CATEGORIES
+        if word and not is_part:
             yield word
             word = ""
         if is_whole:

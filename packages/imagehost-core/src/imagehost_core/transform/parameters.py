@@ -176,7 +176,7 @@ def parse_transform(query: str | Mapping[str, object] = "", *, extension: str | 
 
 
 def parse_extension(extension: str | None) -> Format | Auto | None:
-    """Return the format of a delivery URL's extension, or `None` without an extension.
+    """Return the format of a delivery URL's extension, in any case, or `None` without an extension.
 
     Raises:
         NotFoundError: The extension is unknown.
@@ -184,7 +184,7 @@ def parse_extension(extension: str | None) -> Format | Auto | None:
     if extension is None:
         return None
     try:
-        return EXTENSIONS[extension]
+        return EXTENSIONS[extension.lower()]
     except KeyError:
         raise NotFoundError(errors=[choice_error("the extension", EXTENSIONS, extension)]) from None
 

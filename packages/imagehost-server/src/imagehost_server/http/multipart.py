@@ -7,10 +7,14 @@ grow with the body: one batch of chunks and the text fields.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from email.errors import MessageError
+from email.header import decode_header, make_header
 from enum import Enum
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from attrs import frozen
 from multipart import (  # type: ignore[import-untyped]
@@ -59,11 +63,12 @@ class UploadForm(Enum):
 FILE_FIELDS: dict[str, UploadForm] = {
     "files[]": UploadForm.BATCH,
     "files": UploadForm.BATCH,
-    "files%5B%5D": UploadForm.BATCH,
     "image": UploadForm.SINGLE,
     "file": UploadForm.SINGLE,
 }
-"""Names of file parts. Some clients percent-encode names (aiohttp does), hence the third."""
+"""Names of file parts."""
+_INDEXED = re.compile(r"files\[\d{1,9}\]", re.ASCII)
+"""`files[0]`, as programs name the files of an array."""
 MAX_NAMES = 20
 """The most field names in the error for a form without a file."""
 MAX_NAME = 60
@@ -210,22 +215,22 @@ class MultipartFormParser:
         return received[start:]
 
     def _on_part(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
-        name = _decode_name(segment.name) or ""
+        name, filename = _decode_name(segment.name) or "", _parse_filename(segment)
         self._names[name] = None
-        if name in FILE_FIELDS:
+        form = find_form(name)
+        if form is not None:
             # A text part under the name of a file part is ignored, as unknown fields are.
-            if segment.filename is None and not (segment.content_type or "").startswith("image/"):
+            if filename is None and not (segment.content_type or "").startswith("image/"):
                 return None
             if len(self._files) == MAX_FILES_PER_REQUEST:
                 # The error comes at the end, together with those of later fields.
-                self._ignored_files.append(FILE_FIELDS[name])
+                self._ignored_files.append(form)
                 return None
-            filename, staged = _decode_name(segment.filename), self._stack.enter_context(self._stage())
-            part = _FilePart(FILE_FIELDS[name], filename, staged)
+            part = _FilePart(form, filename, self._stack.enter_context(self._stage()))
             self._files.append(part)
             return part
         # Files of other names are ignored, as unknown text fields are by the upload options.
-        if segment.filename is not None:
+        if filename is not None:
             self._unknown_files.append(name)
             return None
         text = _TextPart(name)
@@ -312,6 +317,37 @@ class _TextPart:
         return True
 
 
+def find_form(name: str) -> UploadForm | None:
+    """Return the form that has files of a name, or `None`."""
+    decoded = unquote(name)  # aiohttp percent-encodes names
+    return UploadForm.BATCH if _INDEXED.fullmatch(decoded) else FILE_FIELDS.get(decoded)
+
+
+_QUOTED = re.compile(r'"(?:\\.|[^\\"])*"')
+_EXTENDED_FILENAME = re.compile(
+    r"; *filename\* *= *(?P<charset>utf-8|iso-8859-1)'[a-z0-9-]*'(?P<value>[a-z0-9!#$&+.^_`|~%-]+)",
+    re.ASCII | re.IGNORECASE,
+)
+"""The extended parameter of RFC 5987, section 3.2.1."""
+
+
+def _parse_filename(segment: MultipartSegment) -> str | None:
+    """Return the file name of a part, or `None`.
+
+    Programs also send `filename*` (RFC 5987, section 3.2), which replaces `filename`, and words of RFC 2047.
+    """
+    header = _QUOTED.sub('""', segment.header("Content-Disposition", ""))
+    if extended := _EXTENDED_FILENAME.search(header):
+        return unquote(extended["value"], extended["charset"], errors="replace")
+    filename = _decode_name(segment.filename)
+    if filename is None or "=?" not in filename:
+        return filename
+    try:
+        return str(make_header(decode_header(filename))) or filename
+    except (MessageError, ValueError, LookupError):
+        return filename
+
+
 def _decode_name(latin_1: str | None) -> str | None:
     """Return the name of a field or a file as UTF-8 (RFC 7578, 5.1).
 
@@ -356,7 +392,7 @@ def _describe_field(name: str) -> str:
     )
     if len(text) > MAX_NAME:
         text = f"{text[: MAX_NAME - 1]}…"
-    return f"{text} (without a file)" if name in FILE_FIELDS else text or "without a name"
+    return f"{text} (without a file)" if find_form(name) else text or "without a name"
 
 
 def _require_text_size(name: str, size: int, limit: int) -> None:
