@@ -98,7 +98,7 @@ class ImagePresenter:
         still = still_format(image) if self.has_variants else None
         return Tile(
             id=image.id,
-            alt=alt_text(image, texts),
+            alt=alt_text(image),
             page=f"/i/{image.id}",
             src=self.variant(image, min(image.width, TILE_WIDTHS[0]), still)
             if still
@@ -169,9 +169,9 @@ def still_format(image: Image) -> Format | None:
     return Format.PNG if image.has_alpha else Format.JPEG
 
 
-def alt_text(image: Image, texts: Texts) -> str:
-    """Return the alternative text of an image: its description, if it has one."""
-    return " ".join(image.description.split()) or texts("image.untitled")
+def alt_text(image: Image) -> str:
+    """Return the alternative text of an image: its description, else its file name."""
+    return " ".join(image.description.split()) or image.filename
 
 
 def format_label(fmt: Format) -> str:

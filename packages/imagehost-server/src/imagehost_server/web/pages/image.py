@@ -26,7 +26,7 @@ async def public_image(request: PageRequest, image_id: FromPath[str]) -> Respons
     image = await request.executors.reads.run(request.host.images.get, image_id, public=True)
     urls, presenter = request.host.urls, ImagePresenter(request.host.urls, request.settings.delivery)
     url = page_url(request, image)
-    preview, title = presenter.preview(image), alt_text(image, request.texts)
+    preview, title = presenter.preview(image), alt_text(image)
     return request.render(
         "image.html",
         downloads=presenter.downloads(image),
@@ -73,7 +73,7 @@ async def oembed(request: PageRequest) -> Response[Any]:
     description = {
         "version": "1.0",
         "type": "photo",
-        "title": alt_text(image, request.texts),
+        "title": alt_text(image),
         "provider_name": request.settings.web.site_name,
         "provider_url": origin_of(request.settings.base_url),
         "url": shown.url,
