@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -90,3 +91,22 @@ def test_a_host_without_public_variants_shows_the_thumbnail_of_an_animation() ->
     with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=HTML) as visitor:
         (tile,) = read_images(visitor.get("/").text, image.id)
         assert frames(visitor, read_urls(tile)) == {2}
+
+
+def test_a_link_to_an_animation_is_shown_as_a_gif_with_a_still(
+    host: ImageHost, visitor: httpx2.Client
+) -> None:
+    image = host.upload(make_animation(800, 400), owner="admin")
+    page = visitor.get(f"/i/{image.id}").text
+    shown = re.findall(r'property="og:image" content="([^"]+)"', page)
+    widths = re.findall(r'property="og:image:width" content="([^"]+)"', page)
+    assert widths == ["480", "800"]
+    gif, still = (visitor.get(httpx2.URL(unescape(url)).raw_path.decode()) for url in shown)
+    assert (gif.headers["content-type"], still.headers["content-type"]) == ("image/gif", "image/jpeg")
+    assert count_frames(gif.content) == image.frames
+    url = quote(f"{SETTINGS.base_url.removesuffix('/v1')}/i/{image.id}", safe="")
+    described = visitor.get(f"/oembed?url={url}&maxheight=100").json()
+    assert (described["width"], described["height"]) == (200, 100)
+    assert (described["thumbnail_width"], described["thumbnail_height"]) == (200, 100)
+    assert ".gif?" in described["url"]
+    assert ".jpg?" in described["thumbnail_url"]

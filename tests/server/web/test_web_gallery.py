@@ -104,10 +104,10 @@ def test_the_page_of_an_image_that_is_not_public_is_the_404_of_an_unknown_one(
     elif state == "deleted":
         host.images.delete(image)
     image_id = "0" * 16 if state == "unknown" else image.id
-    for path in (f"/i/{image_id}", f"/oembed?url={SETTINGS.base_url.removesuffix('/v1')}/i/{image_id}"):
-        response = visitor.get(path)
-        assert response.status_code == 404
-        assert "<h1>Not found</h1>" in response.text
+    page = visitor.get(f"/i/{image_id}")
+    assert (page.status_code, "<h1>Not found</h1>" in page.text) == (404, True)
+    described = visitor.get(f"/oembed?url={SETTINGS.base_url.removesuffix('/v1')}/i/{image_id}", headers=HTML)
+    assert (described.status_code, described.json()["error"]["code"]) == (404, "NOT_FOUND")
     host.accounts.update("carol", suspended=False)
 
 
@@ -169,7 +169,10 @@ def test_a_link_to_an_image_is_shown_by_chats_and_blogs(host: ImageHost, visitor
     smaller = visitor.get(f"{path}&maxwidth=400&maxheight=100").json()
     assert (smaller["width"], smaller["height"]) == (200, 100)
     assert visitor.get(f"{path}&maxwidth=0").status_code == 400
-    assert visitor.get(f"{path}&format=xml").status_code == 400
+    unsupported = visitor.get(f"{path}&format=xml", headers=HTML)
+    assert (unsupported.status_code, unsupported.json()["error"]["code"]) == (501, "NOT_IMPLEMENTED")
+    assert visitor.get(f"{path}%2F").json() == described
+    assert visitor.get(f"/i/{image.id}/").text == visitor.get(f"/i/{image.id}").text
     assert visitor.get("/oembed?url=https://example.com/i/0123456789abcdef").status_code == 404
 
 

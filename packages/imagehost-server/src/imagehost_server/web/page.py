@@ -21,10 +21,11 @@ from imagehost_core.errors import (
     UnavailableError,
 )
 from imagehost_core.models import Account, Principal, Role
+from imagehost_server.api.envelope import to_litestar
 from imagehost_server.api.request import ApiRequest
 from imagehost_server.auth.cookies import csrf_token, session_cookie
 from imagehost_server.auth.identity import RequestIdentity
-from imagehost_server.http.responses import log_cause, to_api_error
+from imagehost_server.http.responses import error_response, log_cause, to_api_error
 from imagehost_server.web.assets import asset_path
 from imagehost_server.web.catalog import Texts, choose_language, texts_of
 
@@ -99,7 +100,12 @@ class PageRequest(ApiRequest):
 
 
 def page(
-    path: str, *, method: str = "GET", sign_in: bool = False, public: bool = False
+    path: str,
+    *,
+    method: str = "GET",
+    sign_in: bool = False,
+    public: bool = False,
+    json: bool = False,
 ) -> Callable[[Handler], HTTPRouteHandler]:
     """Return a decorator that turns a function into the handler of a page.
 
@@ -110,6 +116,7 @@ def page(
         method: `GET`, which includes HEAD, or `POST`.
         sign_in: Whether the page requires a session; without one, the client is sent to `/login`.
         public: Whether it shows what is public, so that search engines may list it.
+        json: Whether programs read it, so that errors are those of the JSON API.
     """
 
     def decorate(function: Handler) -> HTTPRouteHandler:
@@ -125,6 +132,8 @@ def page(
                     return sign_in_redirect(request)
                 return await function(request, **parameters)
             except Exception as error:
+                if json:
+                    return to_litestar(error_response(error, request.id))
                 return error_page(request, error)
 
         return HTTPRouteHandler(

@@ -88,7 +88,7 @@ class ImagePresenter:
         """Whether any URL of a variant is allowed without a signature."""
         return not (self._delivery.require_signed or self._delivery.allowed_sizes)
 
-    def tile(self, image: Image, texts: Texts) -> Tile:
+    def tile(self, image: Image) -> Tile:
         """Return an image as a grid shows it.
 
         An animation does not play there: WCAG 2.2, 2.2.2 asks for a way to pause each of them. Where the host
@@ -140,26 +140,38 @@ class ImagePresenter:
         widths = tuple(_below(image, WIDTHS))
         return self.variant(image, widths[-1]) if self.has_variants else self._urls.image(image)
 
-    def preview(self, image: Image) -> Download:
-        """Return the image that other sites show for a link to its page: a JPEG of at most 1280 pixels."""
+    def previews(
+        self, image: Image, max_width: int | None = None, max_height: int | None = None
+    ) -> tuple[Download, ...]:
+        """Return the images that other sites show for a link to its page; the last is a still.
+
+        That is a JPEG of at most 1280 pixels. Before it comes, for an animation, a GIF of at most 480, which
+        chat programs play. Where the host restricts variants, there is the thumbnail only.
+
+        Args:
+            image: The image.
+            max_width: The largest width in pixels.
+            max_height: The largest height in pixels.
+        """
         if not self.has_variants:
             scale = min(1.0, THUMB_SIDE / max(image.width, image.height))
             width, height = (max(1, round(side * scale)) for side in (image.width, image.height))
-            return Download("", self._urls.thumb(image), width, height)
-        width = min(image.width, 1280)
-        height = _height(image, width)
-        return Download("JPEG", self.variant(image, width, Format.JPEG), width, height)
+            return (Download("", self._urls.thumb(image), width, height),)
+        width = min(image.width, max_width or image.width)
+        if max_height and max_height < image.height:
+            width = max(1, min(width, image.width * max_height // image.height))
+        still = self._download(image, min(width, 1280), Format.JPEG)
+        return (self._download(image, min(width, 480), Format.GIF), still) if image.is_animated else (still,)
+
+    def _download(self, image: Image, width: int, fmt: Format) -> Download:
+        return Download(_LABELS[fmt], self.variant(image, width, fmt), width, _height(image, width))
 
     def downloads(self, image: Image) -> tuple[Download, ...]:
         """Return the sizes and formats that the page of an image offers; the master is not among them."""
         if not self.has_variants:
             return ()
         formats = ANIMATED_FORMATS if image.is_animated else OFFERED_FORMATS
-        return tuple(
-            Download(_LABELS[fmt], self.variant(image, width, fmt), width, _height(image, width))
-            for width in _below(image, WIDTHS)
-            for fmt in formats
-        )
+        return tuple(self._download(image, width, fmt) for width in _below(image, WIDTHS) for fmt in formats)
 
 
 def still_format(image: Image) -> Format | None:

@@ -32,13 +32,12 @@ async def _show(request: PageRequest, template: str, album_id: str | None = None
     cursor = request.query_params.get("cursor")
     listed = await request.executors.reads.run(_read, request, cursor, album_id)
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
-    texts = request.texts
     return request.render(
         template,
         album=listed.album,
         cursor=cursor,
         next_cursor=listed.next_cursor,
-        tiles=[presenter.tile(image, texts) for image in listed],
+        tiles=[presenter.tile(image) for image in listed],
         total=listed.total,
     )
 

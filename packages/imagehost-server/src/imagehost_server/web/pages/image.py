@@ -10,7 +10,14 @@ from litestar import Response
 from litestar.params import FromPath
 
 from imagehost_core import to_rfc3339
-from imagehost_core.errors import BadRequestError, FieldError, NotFoundError, UnauthorizedError, quote_value
+from imagehost_core.errors import (
+    BadRequestError,
+    FieldError,
+    ImageHostError,
+    NotFoundError,
+    UnauthorizedError,
+    quote_value,
+)
 from imagehost_core.models import Image
 from imagehost_server.api.envelope import to_litestar
 from imagehost_server.http.responses import RawResponse
@@ -26,7 +33,7 @@ async def public_image(request: PageRequest, image_id: FromPath[str]) -> Respons
     image = await request.executors.reads.run(request.host.images.get, image_id, public=True)
     urls, presenter = request.host.urls, ImagePresenter(request.host.urls, request.settings.delivery)
     url = page_url(request, image)
-    preview, title = presenter.preview(image), alt_text(image)
+    title = alt_text(image)
     return request.render(
         "image.html",
         downloads=presenter.downloads(image),
@@ -37,7 +44,7 @@ async def public_image(request: PageRequest, image_id: FromPath[str]) -> Respons
         links=urls.links(image),
         master=urls.image(image),
         oembed=f"{origin_of(request.settings.base_url)}/oembed?url={quote(url, safe='')}",
-        preview=preview,
+        previews=presenter.previews(image),
         size=size_text(image.size, request.texts),
         srcset=presenter.srcset(image),
         still=presenter.still(image),
@@ -58,18 +65,26 @@ async def public_image(request: PageRequest, image_id: FromPath[str]) -> Respons
     )
 
 
-@page("/oembed")
+class UnsupportedOutputError(ImageHostError):
+    """The format of a description is not supported (https://oembed.com, section 2.3)."""
+
+    code = "NOT_IMPLEMENTED"
+    status = 501
+    default_message = "The format is not supported"
+
+
+@page("/oembed", json=True)
 async def oembed(request: PageRequest) -> Response[Any]:
     """Describe a public image to a site that embeds a link to its page (https://oembed.com, type `photo`)."""
     if request.settings.gallery.require_sign_in and request.viewer is None:
         raise UnauthorizedError("expected a session but received none")
     image = await request.executors.reads.run(request.host.images.get, _image_id_of(request), public=True)
-    if request.query_params.get("format", "json") != "json":
-        errors = [FieldError("format", "json", quote_value(request.query_params["format"]))]
-        raise BadRequestError(errors=errors)
+    requested = request.query_params.get("format", "json")
+    if requested != "json":
+        raise UnsupportedOutputError(errors=[FieldError("format", "json", quote_value(requested))])
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
-    shown = presenter.preview(image)
     limits = [_limit(request, name) for name in ("maxwidth", "maxheight")]
+    shown, *_ = previews = presenter.previews(image, *limits)
     description = {
         "version": "1.0",
         "type": "photo",
@@ -79,16 +94,10 @@ async def oembed(request: PageRequest) -> Response[Any]:
         "url": shown.url,
         "width": shown.width,
         "height": shown.height,
+        "thumbnail_url": previews[-1].url,
+        "thumbnail_width": previews[-1].width,
+        "thumbnail_height": previews[-1].height,
     }
-    sides = zip(limits, (shown.width, shown.height), strict=True)
-    scale = min([1.0, *(limit / side for limit, side in sides if limit)])
-    if scale < 1 and presenter.has_variants:
-        width = max(1, int(shown.width * scale))
-        description |= {
-            "url": presenter.variant(image, width),
-            "width": width,
-            "height": max(1, round(image.height * width / image.width)),
-        }
     headers = (
         ("content-type", "application/json"),
         ("cache-control", "no-cache" if request.viewer is None else "no-store"),
@@ -117,7 +126,7 @@ def _image_id_of(request: PageRequest) -> str:
     same_site = f"{parts.scheme}://{parts.netloc}" == origin_of(request.settings.base_url)
     if not same_site or not parts.path.startswith("/i/"):
         raise NotFoundError("expected the URL of an image's page for url")
-    return parts.path.removeprefix("/i/")
+    return parts.path.removeprefix("/i/").removesuffix("/")
 
 
 def _limit(request: PageRequest, name: str) -> int | None:

@@ -34,13 +34,13 @@ def own_tiles(request: PageRequest, images: Iterable[Image]) -> list[tuple[Tile,
     origin, private images have signed URLs.
     """
     images = tuple(images)
-    presenter, texts = ImagePresenter(request.host.urls, request.settings.delivery), request.texts
+    presenter = ImagePresenter(request.host.urls, request.settings.delivery)
     private = [image for image in images if not image.is_public]
     signed = _signed_thumbnails(request, private)
     animations = _signed_thumbnails(request, [image for image in private if image.is_animated], plays=True)
     tiles = []
     for image in images:
-        tile = evolve(presenter.tile(image, texts), page=f"/images/{image.id}")
+        tile = evolve(presenter.tile(image), page=f"/images/{image.id}")
         if image.id in signed:
             animation = animations.get(image.id, "")
             tile = evolve(tile, src=signed[image.id], srcset="", animation=animation, is_signed=True)
