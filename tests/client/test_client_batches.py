@@ -37,13 +37,12 @@ from imagehost_client import (
     UnsupportedMediaTypeError,
     UploadResult,
 )
+from imagehost_client._batches import MAX_BYTES, Batch, BatchState, Job, JobQueue, run_group
 from imagehost_client._calls.call import Call
 from imagehost_client._calls.uploads import FailedFile, UploadedBatch, upload, upload_batch
 from imagehost_client._config import Config
 from imagehost_client._exchange import Environment, Sleep
-from imagehost_client._groups import MAX_BYTES, JobQueue, run_group
 from imagehost_client._journal import Journal
-from imagehost_client._many import Batch, BatchState, Job
 from imagehost_client._retry import RetryPolicy
 from imagehost_client.models import Image
 from imagehost_client.testing import FakeImageHost, make_png
@@ -223,7 +222,7 @@ def test_only_the_files_that_a_busy_host_has_not_stored_are_sent_again(host: Fak
     assert [result.image for result in results] == images
     first, delay, second = steps
     assert isinstance(delay, Sleep)
-    assert second.files == (jobs[1].call.file, jobs[3].call.file)
+    assert second.files == jobs[1].call.files + jobs[3].call.files
     assert first.key != second.key
 
 
@@ -251,7 +250,7 @@ def test_files_of_a_refused_request_are_sent_one_by_one(error: Exception, host: 
     image, state, jobs = image_of(host, 1), BatchState(60.0), jobs_of(2)
     results, steps = run_with(jobs, error, image, UnsupportedMediaTypeError("y"), state=state)
     assert [result.image for result in results] == [image, None]
-    assert [step.file for step in steps[1:]] == [job.call.file for job in jobs]
+    assert [step.files for step in steps[1:]] == [job.call.files for job in jobs]
     assert state.is_single == isinstance(error, PayloadTooLargeError)
 
 

@@ -120,8 +120,7 @@ def test_a_checksum_requires_options_without_re_encoding(
 
 def test_a_checksum_is_allowed_with_options_that_change_no_bytes() -> None:
     call = uploads.upload(b"x", checksum=True, convert_to_webp=False, format="auto", remove_exif=False)
-    assert call.file is not None
-    assert call.file.checksum
+    assert call.files[0].checksum
 
 
 def test_only_given_arguments_are_sent() -> None:

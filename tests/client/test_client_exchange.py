@@ -15,7 +15,7 @@ from imagehost_client._calls import accounts, albums, images, uploads, webhooks
 from imagehost_client._calls.call import Call
 from imagehost_client._config import Config, resolve
 from imagehost_client._exchange import Environment, Failure, Open, Reply, Send, Sleep, Step, exchange
-from imagehost_client._multipart import MultipartBody
+from imagehost_client._multipart import Multipart
 from imagehost_client._retry import FailureKind
 from imagehost_client.files import open_file
 
@@ -361,7 +361,7 @@ def recorded(call: Call[Any], sent: list[bytes]) -> None:
     class Recording(ScriptedCall):
         def _execute(self, step: Step) -> object:
             if isinstance(step, Send):
-                assert isinstance(step.content, MultipartBody)
+                assert isinstance(step.content, Multipart)
                 sent.append(b"".join(step.content.chunks()))
                 assert step.headers["Content-Length"] == str(len(sent[-1]))
             return super()._execute(step)

@@ -21,7 +21,7 @@ from imagehost_client import (
     UploadResult,
     ValidationError,
 )
-from imagehost_client._many import BatchState
+from imagehost_client._batches import BatchState
 from imagehost_client.testing import FakeImageHost, make_gif, make_png
 
 

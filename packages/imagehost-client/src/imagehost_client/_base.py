@@ -22,8 +22,8 @@ from imagehost_client._types import UNSET, BatchProgress, Source, Unset, UploadO
 if TYPE_CHECKING:
     from typing import Self, Unpack
 
+    from imagehost_client._batches import Batch
     from imagehost_client._doubles import Sleeper
-    from imagehost_client._many import Batch
     from imagehost_client._types import (
         Attributes,
         DisplayedImage,
@@ -206,7 +206,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
                 result is requested.
             UploadInterrupted: Ctrl-C was pressed; only the synchronous client raises it, at once.
         """
-        from imagehost_client._many import Batch
+        from imagehost_client._batches import Batch
 
         batch = Batch(
             sources=sources,

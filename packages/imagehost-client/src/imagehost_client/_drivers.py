@@ -17,12 +17,11 @@ from anyio import sleep as async_sleep
 from anyio.to_thread import run_sync
 
 from imagehost_client._calls.call import OpenResponse
-from imagehost_client._exchange import CallCancelledError, Failure, Open, Reply, Send, Sleep, Steps
+from imagehost_client._exchange import BodyError, CallCancelledError, Failure, Open, Reply, Send, Sleep, Steps
 from imagehost_client._multipart import Multipart
 from imagehost_client._redact import Secret
 from imagehost_client._retry import FailureKind
 from imagehost_client._tracing import NullSpan, qualified_name, span
-from imagehost_client._transfer import BodyError
 from imagehost_client._types import Source
 from imagehost_client._wire import media_type_of
 from imagehost_client.files import new_spool, open_file

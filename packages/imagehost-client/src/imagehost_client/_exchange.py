@@ -24,7 +24,6 @@ from imagehost_client._calls.call import Call, FilePart, OpenResponse, with_meta
 from imagehost_client._config import Config, __version__
 from imagehost_client._multipart import (
     Multipart,
-    MultipartBatch,
     MultipartBody,
     boundary_for,
     build_batch_form,
@@ -117,6 +116,18 @@ class Failure:
     exception_name: str = ""
 
 
+class BodyError(Exception):
+    """The connection broke while the body of an open response was read.
+
+    Attributes:
+        failure: What has happened.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
 class CallCancelledError(Exception):
     """Another thread has cancelled the call before it ended."""
 
@@ -155,7 +166,7 @@ def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Ste
     began = environment.monotonic()
     key = None if call.key is None else call.key or environment.new_key()
     files: list[File] = []
-    for part in call.parts:
+    for part in call.files:
         file = cast("File", (yield Open(part)))
         files.append(file)
     content = _content(call, files, key)
@@ -266,14 +277,14 @@ def _result(
         )
     meta = _wire.read_meta(outcome.headers, attempts)
     if meta.rate_limit is not None:
-        environment.pacer.update(meta.rate_limit, upload=bool(call.parts))
+        environment.pacer.update(meta.rate_limit, upload=bool(call.files))
     retry_after = parse_retry_after(outcome.headers, outcome.status, environment.now())
     read = _wire.read_head if call.opened else _wire.read_image if call.binary else _wire.read_data
     try:
         data = read(outcome.status, outcome.headers, outcome.body, meta=meta, retry_after=retry_after)
         result = call.decode(data)
         if meta.rate_limit is None:
-            environment.pacer.update_unlimited(upload=bool(call.parts))
+            environment.pacer.update_unlimited(upload=bool(call.files))
         if is_repeated and call.on_repeat is not None:
             result = call.on_repeat(result)
         return with_meta(result, meta)
@@ -298,14 +309,15 @@ def connection_error(failure: Failure, details: str) -> APIConnectionError:
 
 def _verify_checksum(call: Call[T], content: bytes | Multipart | None, result: T) -> T:
     """Return `result`; raise ChecksumError if verification was requested and the checksums differ."""
-    if call.file is None or not call.file.checksum:
+    if not any(part.checksum for part in call.files):
         return result
-    assert isinstance(content, MultipartBody)
+    assert isinstance(content, Multipart)
     assert isinstance(result, Image)
-    if result.sha256 == content.sha256:
+    (body,) = content.bodies
+    if result.sha256 == body.sha256:
         return result
     raise ChecksumError(
-        f"expected SHA-256 {content.sha256} ({content.file.size} bytes) for {content.file.name} but received "
+        f"expected SHA-256 {body.sha256} ({body.file.size} bytes) for {body.file.name} but received "
         f"{result.sha256} ({result.size} bytes) for image {result.id}",
         request_id=result.meta.request_id,
         rate_limit=result.meta.rate_limit,
@@ -314,13 +326,13 @@ def _verify_checksum(call: Call[T], content: bytes | Multipart | None, result: T
 
 def _content(call: Call[T], files: list[File], key: str | None) -> bytes | Multipart | None:
     if files:
-        name = "files[]" if call.file is None else "image"
-        forms = build_batch_form(call.fields, files, name=name, boundary=boundary_for(key or ""))
-        bodies = tuple(
-            MultipartBody(form, file, part.progress)
-            for form, file, part in zip(forms, files, call.parts, strict=True)
+        forms = build_batch_form(call.fields, files, name=call.file_field, boundary=boundary_for(key or ""))
+        return Multipart(
+            tuple(
+                MultipartBody(form, file, part.progress)
+                for form, file, part in zip(forms, files, call.files, strict=True)
+            )
         )
-        return MultipartBatch(bodies) if call.file is None else bodies[0]
     return None if call.body is None else json.dumps(call.body).encode()
 
 
@@ -353,7 +365,7 @@ def min_timeout(one: float | None, other: float | None) -> float | None:
 
 def _await_rate_limit(call: Call[T], config: Config, environment: Environment, began: float) -> Steps[None]:
     """With `pace`, wait for the rate limit window to end, at most until the deadline."""
-    upload, max_wait = bool(call.parts), config.retry.max_retry_after
+    upload, max_wait = bool(call.files), config.retry.max_retry_after
     while config.pace:
         wait = environment.pacer.acquire(environment.now(), upload=upload, max_wait=max_wait)
         if not wait:

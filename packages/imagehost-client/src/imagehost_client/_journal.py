@@ -176,14 +176,14 @@ class Journal:
         """Return whether the upload of a file was started."""
         return fingerprint in self._keys
 
-    def finished(self, fingerprint: str) -> FinishedUpload | None:
+    def finished(self, fingerprint: str | None) -> FinishedUpload | None:
         """Return the upload of a file that an earlier run has finished."""
-        return self._finished.get(fingerprint)
+        return self._finished.get(fingerprint or "")
 
-    def forget(self, fingerprint: str) -> None:
+    def forget(self, fingerprint: str | None) -> None:
         """Forget the upload of a file, whose image is deleted; the next upload gets a new key."""
-        self._keys.pop(fingerprint, None)
-        self._finished.pop(fingerprint, None)
+        self._keys.pop(fingerprint or "", None)
+        self._finished.pop(fingerprint or "", None)
 
     def record(self, fingerprint: str, image: Image) -> None:
         """Record that a file is uploaded."""

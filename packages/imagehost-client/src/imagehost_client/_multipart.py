@@ -170,8 +170,8 @@ class MultipartBody:
 
 
 @frozen
-class MultipartBatch:
-    """A form with several files: the bytes of the body of each, one after another."""
+class Multipart:
+    """The body of an upload: the form of each file with its file, one after another."""
 
     bodies: tuple[MultipartBody, ...]
 
@@ -203,10 +203,6 @@ class MultipartBatch:
         for body in self.bodies:
             async for chunk in body.achunks():
                 yield chunk
-
-
-Multipart = MultipartBody | MultipartBatch
-"""The body of an upload."""
 
 
 class _ProgressCounter:

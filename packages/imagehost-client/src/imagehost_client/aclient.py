@@ -19,9 +19,8 @@ from imagehost_client._base import (
 from imagehost_client._calls.call import Call
 from imagehost_client._calls.images import ImageDownload
 from imagehost_client._exchange import exchange, raw_exchange
-from imagehost_client._transfer import Transfer
 from imagehost_client._types import Source
-from imagehost_client.downloads import AsyncImageStream, save_async
+from imagehost_client.downloads import AsyncImageStream, Transfer, save_async
 from imagehost_client.models import DownloadedImage, RawResponse
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from imagehost_client._batches import Batch, UploadResult
     from imagehost_client._drivers import AsyncDriver
     from imagehost_client._journal import Calls
-    from imagehost_client._many import Batch, UploadResult
     from imagehost_client._types import BatchOptions
     from imagehost_client.uploads import AsyncUploadIterator
 

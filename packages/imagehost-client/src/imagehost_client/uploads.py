@@ -9,10 +9,9 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from imagehost_client._batches import Batch, Group, JobQueue, UploadResult, prepare, run_group
 from imagehost_client._exchange import CallCancelledError, Environment
-from imagehost_client._groups import Group, JobQueue, run_group
 from imagehost_client._journal import Calls, Journal
-from imagehost_client._many import Batch, UploadResult, prepare
 
 if TYPE_CHECKING:
     from typing import Self

@@ -56,8 +56,8 @@ class Call(Generic[T]):
         query: The query parameters.
         body: The JSON body.
         fields: The text fields of an upload.
-        file: The file of an upload.
-        files: The files of an upload of several.
+        files: The files of an upload.
+        file_field: The name of the form's field for the files.
         idempotent: Whether sending the request twice has the same effect as sending it once.
         key: The idempotency key; `""` requests a random one, `None` sends none.
         on_not_found: The result if a retry gets 404, because an earlier attempt has deleted the resource.
@@ -73,8 +73,8 @@ class Call(Generic[T]):
     query: tuple[tuple[str, str], ...] = ()
     body: Mapping[str, object] | None = field(default=None, repr=False)
     fields: tuple[tuple[str, str], ...] = ()
-    file: FilePart | None = None
     files: tuple[FilePart, ...] = ()
+    file_field: str = "image"
     idempotent: bool = True
     key: str | None = None
     on_not_found: T | None = None
@@ -82,11 +82,6 @@ class Call(Generic[T]):
     binary: bool = False
     headers: Mapping[str, str] = field(factory=dict)
     opened: OpenResponse | None = None
-
-    @property
-    def parts(self) -> tuple[FilePart, ...]:
-        """The files to send: none unless the call is an upload."""
-        return self.files if self.file is None else (self.file,)
 
 
 def with_meta(result: T, meta: ResponseMeta) -> T:

@@ -66,7 +66,8 @@ def upload_batch(calls: Sequence[Call[Image]], key: str = "") -> Call[UploadedBa
         path="/upload",
         decode=partial(_decode_batch, len(calls)),
         fields=calls[0].fields,
-        files=tuple(call.file for call in calls if call.file is not None),
+        files=tuple(part for call in calls for part in call.files),
+        file_field="files[]",
         key=key,
     )
 
@@ -157,7 +158,7 @@ def upload(
             auto_rename=auto_rename,
             is_public=is_public,
         ),
-        file=FilePart(source=source, filename=filename, progress=progress, checksum=checksum),
+        files=(FilePart(source=source, filename=filename, progress=progress, checksum=checksum),),
         key=idempotency_key or "",
     )
 

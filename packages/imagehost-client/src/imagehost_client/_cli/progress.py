@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
-    from imagehost_client._many import UploadResult
+    from imagehost_client._batches import UploadResult
 
 
 @define

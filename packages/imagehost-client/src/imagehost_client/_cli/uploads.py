@@ -15,6 +15,7 @@ import click
 from attrs import define, field, frozen
 
 from imagehost_client import _wire
+from imagehost_client._batches import FATAL_ERRORS, UploadResult
 from imagehost_client._calls.uploads import MAX_FILES
 from imagehost_client._cli.albums import find_album
 from imagehost_client._cli.connection import CommandContext, pass_context
@@ -29,7 +30,6 @@ from imagehost_client._cli.errors import (
 from imagehost_client._cli.options import POSITIVE, QUALITY, Command, choices, flag
 from imagehost_client._cli.output import Console, copy_to_clipboard, counted
 from imagehost_client._cli.progress import ProgressBar
-from imagehost_client._many import FATAL_ERRORS, UploadResult
 from imagehost_client._types import UPLOAD_FORMATS, BatchOptions, Source
 from imagehost_client.client import Client
 from imagehost_client.errors import (

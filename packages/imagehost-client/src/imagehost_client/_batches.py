@@ -1,10 +1,12 @@
-"""Batch uploads: jobs, their calls, and results."""
+"""Batch uploads: their files, the requests with one or several of them, and the results."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import random
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,21 +15,27 @@ from attrs import define, evolve, field, frozen
 from imagehost_client._calls.arguments import require_integer
 from imagehost_client._calls.call import Call
 from imagehost_client._calls.images import get_image
-from imagehost_client._calls.uploads import MAX_FILES, upload
+from imagehost_client._calls.uploads import MAX_FILES, FailedFile, UploadedBatch, upload, upload_batch
 from imagehost_client._config import Config
+from imagehost_client._exchange import Environment, Sleep
 from imagehost_client._journal import Calls, FinishedUpload, Journal, find_images, identify
+from imagehost_client._retry import RetryPolicy, retry_delay
 from imagehost_client._types import BatchProgress, Source, UploadOptions
 from imagehost_client.errors import (
     APIConnectionError,
+    BadRequestError,
     ConfigurationError,
     ForbiddenError,
     ImageHostError,
     InsufficientStorageError,
     NotFoundError,
+    PayloadTooLargeError,
     RateLimitError,
     SourceChangedError,
     UnauthorizedError,
     UnavailableError,
+    UnsupportedMediaTypeError,
+    ValidationError,
 )
 from imagehost_client.files import expand_sources
 from imagehost_client.models import Image
@@ -208,12 +216,12 @@ def prepare(jobs: list[Job], journal: Journal, config: Config) -> Calls[list[Job
         raise
     except ImageHostError as error:
         return [_with_error(job, error) for job in jobs]
-    finished = [journal.finished(job.fingerprint) for job in jobs if job.fingerprint is not None]
+    finished = [journal.finished(job.fingerprint) for job in jobs]
     try:
         images = yield from find_images(upload for upload in finished if upload is not None)
     except ImageHostError as error:
         return _repeated(
-            [_with_error(job, error) if _finished(job, journal) else job for job in jobs], journal
+            [_with_error(job, error) if journal.finished(job.fingerprint) else job for job in jobs], journal
         )
     return _repeated([_resumed(job, journal, images) for job in jobs], journal)
 
@@ -249,10 +257,6 @@ def run_job(job: Job, journal: Journal, state: BatchState) -> Calls[UploadResult
     return UploadResult(job.source, image)
 
 
-def _finished(job: Job, journal: Journal) -> FinishedUpload | None:
-    return None if job.fingerprint is None else journal.finished(job.fingerprint)
-
-
 def _with_error(job: Job, error: ImageHostError) -> Job:
     return evolve(job, result=UploadResult(job.source, error=error, attempted=False))
 
@@ -284,10 +288,10 @@ def _repeated(jobs: list[Job], journal: Journal) -> list[Job]:
 
 def _resumed(job: Job, journal: Journal, images: Mapping[str, Image]) -> Job:
     """Return the job with its image, if an earlier run has uploaded it and it exists."""
-    finished = _finished(job, journal)
+    finished = journal.finished(job.fingerprint)
     if finished is not None and finished.image_id in images:
         return evolve(job, result=UploadResult(job.source, images[finished.image_id], resumed=True))
-    if finished is not None and job.fingerprint is not None:
+    if finished is not None:
         journal.forget(job.fingerprint)
     return job
 
@@ -317,3 +321,207 @@ def _size_of(source: Source) -> int | None:
         if path.is_file() and os.access(path, os.R_OK):
             return path.stat().st_size
     return None
+
+
+MAX_BYTES = 52_428_800
+"""The maximum size of the files of a request: that of one file, which every proxy of a host must accept."""
+ASSUMED_UPLOADS = 10
+"""The upload requests per minute of a host whose limit is not known yet: its default."""
+MAX_SKIPPED = 100
+"""The number of files that are skipped in search of further ones that fit into a request."""
+
+NOT_STORED_ERRORS = (
+    BadRequestError,
+    NotFoundError,
+    PayloadTooLargeError,
+    UnsupportedMediaTypeError,
+    ValidationError,
+    SourceChangedError,
+    OSError,
+    TypeError,
+)
+"""The errors of a request of which no file was stored, because of a file or an option: its files are uploaded
+one by one, so that each has its own result."""
+TRANSIENT_ERRORS = (UnavailableError, RateLimitError)
+"""The errors of single files of a request after which these files are uploaded again."""
+
+Group = list[tuple[int, Job]]
+"""The uploads of one request, with their positions in the batch."""
+
+
+class JobQueue:
+    """The uploads of a batch that are not yet taken; not thread-safe.
+
+    Args:
+        jobs: The uploads, in the order of the sources.
+        batch: The batch.
+        environment: The client's clock and rate limit state.
+    """
+
+    def __init__(self, jobs: Iterable[Job], batch: Batch, environment: Environment) -> None:
+        self._pending = deque(enumerate(jobs))
+        self._batch = batch
+        self._environment = environment
+        counts = Counter(job.fingerprint for _, job in self._pending if job.fingerprint is not None)
+        self._repeated_files = {fingerprint for fingerprint, count in counts.items() if count > 1}
+
+    def take(self) -> Group:
+        """Return the uploads of the next request; none after the last one."""
+        if not self._pending:
+            return []
+        limit = self._files_per_request()
+        group = [self._pending.popleft()]
+        first = group[0][1]
+        if first.batch is not None:
+            return self._take_repeated(group, first.batch.key)
+        if limit == 1 or not self._can_share(first):
+            return group
+        size, skipped = first.size or 0, Group()
+        while self._pending and len(group) < limit and len(skipped) < MAX_SKIPPED:
+            item = self._pending.popleft()
+            job = item[1]
+            has_journal = (job.fingerprint is None) == (first.fingerprint is None)
+            if has_journal and self._can_share(job) and size + (job.size or 0) <= MAX_BYTES:
+                group.append(item)
+                size += job.size or 0
+            else:
+                skipped.append(item)
+        self._pending.extendleft(reversed(skipped))
+        return group
+
+    def _take_repeated(self, group: Group, key: str) -> Group:
+        """Return the uploads of a request that an earlier run has sent, in their order."""
+        others: deque[tuple[int, Job]] = deque()
+        for item in self._pending:
+            batch = item[1].batch
+            (group if batch is not None and batch.key == key else others).append(item)
+        self._pending = others
+        return sorted(group, key=lambda item: item[1].batch.position if item[1].batch else 0)
+
+    def _files_per_request(self) -> int:
+        """Return the maximum number of files; several if there are more files than the limit has requests."""
+        if self._batch.options.get("checksum") or self._batch.state.is_single:
+            return 1
+        if self._batch.files_per_request is not None:
+            return self._batch.files_per_request
+        left = self._environment.pacer.uploads_left(self._environment.now(), ASSUMED_UPLOADS)
+        return 1 if left is None or len(self._pending) <= left else MAX_FILES
+
+    def _can_share(self, job: Job) -> bool:
+        is_new = job.result is None and not job.is_repeated and job.batch is None
+        return is_new and job.size is not None and job.fingerprint not in self._repeated_files
+
+
+def run_group(
+    jobs: Sequence[Job], journal: Journal, state: BatchState, retry: RetryPolicy, attempt: int = 1
+) -> Calls[list[UploadResult]]:
+    """Run the uploads of one request, and return their results in the same order.
+
+    Each file has its own result. Files that a busy host has not stored are uploaded again, without the
+    others. Where no file is stored because of a file or an option, they are uploaded one by one.
+
+    Args:
+        jobs: The uploads; of several, none has a result.
+        journal: The journal of the batch.
+        state: The state of the batch.
+        retry: The limits of retries.
+        attempt: The number of requests for these uploads, from 1.
+    """
+    if len(jobs) == 1 and jobs[0].batch is None:
+        return [(yield from run_job(jobs[0], journal, state))]
+    if state.fatal_error is not None:
+        return [UploadResult(job.source, error=state.fatal_error, attempted=False) for job in jobs]
+    responses_before = state.responses
+    try:
+        uploaded = yield from _upload_together(jobs, journal, state)
+    except NOT_STORED_ERRORS:
+        return (yield from _run_singly(jobs, journal, state))
+    except PER_FILE_ERRORS as error:
+        return [UploadResult(job.source, error=error) for job in jobs]
+    missing = yield from _find_missing(jobs, uploaded)
+    is_last = attempt > retry.max_retries
+    results = [
+        _file_result(job, item, missing, is_last=is_last)
+        for job, item in zip(jobs, uploaded.items, strict=True)
+    ]
+    for result in results:
+        if result is not None and result.error is not None:
+            state.record(result.error, responses_before)
+    again = [evolve(job, batch=None) for job, result in zip(jobs, results, strict=True) if result is None]
+    if again:
+        for job in again:
+            journal.forget(job.fingerprint)
+        yield Sleep(retry_delay(retry, attempt, retry_after=None, random=random.random) or 0.0)
+        repeated = iter((yield from run_group(again, journal, state, retry, attempt + 1)))
+        results = [next(repeated) if result is None else result for result in results]
+    return [result for result in results if result is not None]
+
+
+def _upload_together(jobs: Sequence[Job], journal: Journal, state: BatchState) -> Calls[UploadedBatch]:
+    """Send one request for several uploads, record its response, and return it.
+
+    Raises:
+        Exception: One of `NOT_STORED_ERRORS` or of `PER_FILE_ERRORS`.
+    """
+    fingerprints = [job.fingerprint for job in jobs if job.fingerprint is not None]
+    key = jobs[0].batch.key if jobs[0].batch else journal.begin_batch(fingerprints)
+    responses_before = state.responses
+    try:
+        uploaded: UploadedBatch = yield upload_batch([job.call for job in jobs], key)
+    except NOT_STORED_ERRORS as error:
+        state.is_single = state.is_single or isinstance(error, PayloadTooLargeError)
+        journal.end_batch(key, {})
+        raise
+    except PER_FILE_ERRORS as error:
+        state.record(error, responses_before)
+        raise
+    state.record(None, responses_before)
+    images = {
+        job.fingerprint: item
+        for job, item in zip(jobs, uploaded.items, strict=True)
+        if isinstance(item, Image) and job.fingerprint is not None
+    }
+    journal.end_batch(key, images)
+    return uploaded
+
+
+def _file_result(
+    job: Job, item: Image | FailedFile, missing: Collection[str], *, is_last: bool
+) -> UploadResult | None:
+    """Return the result of a file of a request, or `None` if it is to be uploaded again.
+
+    Args:
+        job: The upload.
+        item: The image or the error in the response.
+        missing: The ids of images that were deleted since.
+        is_last: Whether no retry is left.
+    """
+    if isinstance(item, Image):
+        return None if item.id in missing else UploadResult(job.source, item)
+    error = item.error()
+    return (
+        None if isinstance(error, TRANSIENT_ERRORS) and not is_last else UploadResult(job.source, error=error)
+    )
+
+
+def _run_singly(jobs: Sequence[Job], journal: Journal, state: BatchState) -> Calls[list[UploadResult]]:
+    results = []
+    for job in jobs:
+        result = yield from run_job(evolve(job, batch=None), journal, state)
+        results.append(result)
+    return results
+
+
+def _find_missing(jobs: Sequence[Job], uploaded: UploadedBatch) -> Calls[Collection[str]]:
+    """Return the ids of images in a replayed response that were deleted since.
+
+    There are none in another response, or if the token may not read images.
+    """
+    if jobs[0].batch is None or not uploaded.meta.replayed:
+        return ()
+    uploads = [FinishedUpload(item.id, item.created_at) for item in uploaded.items if isinstance(item, Image)]
+    try:
+        found = yield from find_images(uploads)
+    except ForbiddenError:
+        return ()
+    return {upload.image_id for upload in uploads} - found.keys()
