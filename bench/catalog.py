@@ -29,19 +29,16 @@ from imagehost_core.db import (
     AccountRepository,
     Database,
     ImageRepository,
-    KeyRepository,
-    OutboxRepository,
-    SessionRepository,
     SqliteDatabase,
-    WebhookRepository,
 )
 from imagehost_core.db.engines.database import Transaction
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.events import DeletedImage
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id
 from imagehost_core.models import Image
 from imagehost_core.resources import UrlBuilder
-from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.storage import LockManager
 from imagehost_core.testing import FrozenClock
@@ -150,10 +147,9 @@ def measure(uploads: int, *, has_webhook: bool) -> list[dict[str, float]]:
             host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
         empty = page_bytes(data)
         with closing(SqliteDatabase(data / "imagehost.sqlite3", LockManager(data / "locks"))) as database:
-            outbox = OutboxRepository(database, WebhookRepository(database), os.urandom)
             urls = UrlBuilder("https://images.example.com/v1", "https://images.example.com/img")
-            repositories = AccountRepository(database), KeyRepository(database), SessionRepository(database)
-            units = UnitOfWorkFactory(database, *repositories, outbox, urls, clock, os.urandom)
+            records = Repositories.of(database, os.urandom, list_timeout_seconds=10, with_purges=False)
+            units = UnitOfWorkFactory(records, urls, Environment(clock=clock))
             catalog = Catalog(database, units)
 
             def per_upload() -> dict[str, float]:

@@ -39,7 +39,7 @@ COLLECTED = {
 
 def event_counts(host: ImageHost) -> Counter[str]:
     """Return the number of events in the outbox by type."""
-    rows = host._context.database.fetch_all("SELECT type FROM events", {})
+    rows = host._context.records.database.fetch_all("SELECT type FROM events", {})
     return Counter(str(row["type"]) for row in rows)
 
 
@@ -70,7 +70,7 @@ class Checker:
         change = CHANGES[name]
         may_leave_orphan = name == "gc" or "image.uploaded" in change.events
         arguments = change.prepare(self._host)
-        rows, events = rows_of(self._host._context.database), event_counts(self._host)
+        rows, events = rows_of(self._host._context.records.database), event_counts(self._host)
         points, was_killed = self._program.run(self._engines, self._data, name, arguments, kill_at)
         with open_host(self._engines, self._data) as host:
             if change.is_applied is not None:
@@ -93,7 +93,7 @@ class Checker:
         return points
 
     def _changed_tables(self, host: ImageHost, rows: Rows) -> set[str]:
-        now = rows_of(host._context.database)
+        now = rows_of(host._context.records.database)
         return {table for table in now if sorted(now[table], key=repr) != sorted(rows[table], key=repr)}
 
 

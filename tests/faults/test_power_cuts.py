@@ -141,11 +141,11 @@ def values(host: ImageHost) -> dict[str, dict[str, Value]]:
         "image": {image.id: [image.description, image.album_id] for image in host.images.iter(owner=OWNER)},
         "album": {
             str(row["id"]): row["name"]
-            for row in host._context.database.fetch_all("SELECT id, name FROM albums", {})
+            for row in host._context.records.database.fetch_all("SELECT id, name FROM albums", {})
         },
         "webhook": {
             str(row["id"]): row["description"]
-            for row in host._context.database.fetch_all("SELECT id, description FROM webhooks", {})
+            for row in host._context.records.database.fetch_all("SELECT id, description FROM webhooks", {})
         },
     }
 

@@ -329,8 +329,8 @@ def test_a_page_without_its_last_image_is_found(
 
     complete = ImageLists.list
 
-    def list_images(*arguments: Any) -> Page[Image]:
-        page = complete(*arguments)
+    def list_images(*arguments: Any, **keywords: Any) -> Page[Image]:
+        page = complete(*arguments, **keywords)
         return attrs.evolve(page, items=page.items[:-1])
 
     assert not fails(check)

@@ -78,8 +78,8 @@ def test_a_name_is_stored_as_given_and_found_in_any_case(host: ImageHost) -> Non
 def test_two_names_that_differ_in_their_case_cannot_be_stored(host: ImageHost) -> None:
     host.accounts.create("ann")
     context = host._context
-    insert = context.accounts.insert
-    with pytest.raises(Exception, match=r"(?i)unique"), context.database.transaction() as transaction:
+    insert = context.records.accounts.insert
+    with pytest.raises(Exception, match=r"(?i)unique"), context.records.database.transaction() as transaction:
         insert(transaction, "ANN", None, b"secret", host.now())
 
 

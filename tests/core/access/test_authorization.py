@@ -117,7 +117,7 @@ class World:
 
     def state(self) -> object:
         """Return everything that is stored."""
-        database = self.host._context.database
+        database = self.host._context.records.database
         rows = {table: database.fetch_all(f"SELECT * FROM {table}", {}) for table in TABLES}
         files = sorted(str(path) for path in (self.host.path / "images").rglob("*") if path.is_file())
         return {table: sorted(map(repr, found)) for table, found in rows.items()}, files

@@ -134,7 +134,7 @@ def test_an_inactive_webhook_is_sent_nothing(host: ImageHost) -> None:
 
 def stored_events(host: ImageHost) -> list[str]:
     """Return the types of the events in the database."""
-    rows = host._context.database.fetch_all("SELECT type FROM events ORDER BY number", {})
+    rows = host._context.records.database.fetch_all("SELECT type FROM events ORDER BY number", {})
     return [str(row["type"]) for row in rows]
 
 

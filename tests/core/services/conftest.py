@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.postgres import PostgresServer
 from imagehost_core import ImageHost, Settings
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.context import HostContext, open_context
+from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import SQLITE, RenderingSettings
 from imagehost_core.testing import make_image
 
@@ -52,7 +52,7 @@ def stores() -> Iterator[Stores]:
 
     def stores_of(host: ImageHost) -> HostContext:
         if host.path not in opened:
-            opened[host.path] = open_context(host.path, host.settings, utc_now, os.urandom)
+            opened[host.path] = open_context(host.path, host.settings, Environment())
         return opened[host.path]
 
     yield stores_of

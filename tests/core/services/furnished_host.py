@@ -50,7 +50,7 @@ def furnish(host: ImageHost, stores: Stores, samples: Mapping[str, bytes]) -> No
     key: SqlRow = {"account_id": account.id, "key": "b"}
     with host.idempotency.begin(account, "a key", "fingerprint"):
         pass
-    with context.database.transaction() as transaction:
+    with context.records.database.transaction() as transaction:
         tombstone: SqlRow = {"image_id": deleted.id, "account_id": account.id, "album_id": 2**40}
         transaction.insert("tombstones", {**tombstone, "deleted_at": -1})
         response: SqlRow = {"response_status": 200, "response_body": b"\0\xff\\x00"}

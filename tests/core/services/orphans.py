@@ -9,7 +9,7 @@ from imagehost_core.ids import ImageId, new_image_id
 def store_orphan(stores: HostContext) -> ImageId:
     """Put files in place for which there is no record."""
     image_id = new_image_id()
-    with stores.staging.temporary_directory() as folder:
+    with stores.files.staging.temporary_directory() as folder:
         (folder / "master").write_bytes(b"x")
-        stores.blobs.put(image_id, folder)
+        stores.files.blobs.put(image_id, folder)
     return image_id

@@ -23,7 +23,7 @@ from imagehost_core import (
     RateLimitError,
     ValidationError,
 )
-from imagehost_core.services.bulk import MAX_IMAGES
+from imagehost_core.services.images import MAX_IMAGES
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:

@@ -96,7 +96,7 @@ def test_a_failed_deletion_is_finished_by_deleting_again(
     gone = host.images.delete(failed.id, owner="admin")
     assert (gone.id, gone.album_id) == (failed.id, None)
     assert stored_files(folder) == []
-    assert stores(host).images.tombstones() == ()
+    assert stores(host).records.images.tombstones() == ()
     with pytest.raises(NotFoundError):
         host.images.delete(failed.id, owner="admin")
 
@@ -118,23 +118,23 @@ def test_a_failed_deletion_is_finished_by_the_next_collection(
     if collect == "collect_garbage":
         assert other.maintenance.collect_garbage().orphans == ()
     assert stored_files(folder) == []
-    assert stores(host).images.tombstones() == ()
+    assert stores(host).records.images.tombstones() == ()
 
 
 def test_files_that_cannot_be_removed_keep_their_tombstone_and_stop_no_other_deletion(
     host: ImageHost, folder: Path, stored_files: LookInto, failed: Image, disk: Disk, stores: Stores
 ) -> None:
     second = host.upload(PNG, owner="admin")
-    with stores(host).database.transaction() as transaction:
-        stores(host).images.insert_tombstone(transaction, second, second.created_at)
-        stores(host).accounts.add_usage(transaction, second.account_id, -second.size, 0)
+    with stores(host).records.database.transaction() as transaction:
+        stores(host).records.images.insert_tombstone(transaction, second, second.created_at)
+        stores(host).records.accounts.add_usage(transaction, second.account_id, -second.size, 0)
     master = stores(host).layout.images / second.id[:2] / second.id / "master"
     master.rename(master.with_name("under another name"))
     with disk.refusing("master"):
         host.maintenance.cleanup()
-    assert stores(host).images.tombstones() == (failed.id,)
+    assert stores(host).records.images.tombstones() == (failed.id,)
     host.maintenance.cleanup()
-    assert stores(host).images.tombstones() == ()
+    assert stores(host).records.images.tombstones() == ()
     assert stored_files(folder) == []
 
 
@@ -143,16 +143,16 @@ def test_a_host_with_files_that_cannot_be_removed_can_be_opened(
 ) -> None:
     with disk.refusing("master"):
         other = opened(folder)
-        assert stores(other).images.tombstones() == (failed.id,)
+        assert stores(other).records.images.tombstones() == (failed.id,)
     other.maintenance.cleanup()
-    assert stores(other).images.tombstones() == ()
+    assert stores(other).records.images.tombstones() == ()
 
 
 def test_only_the_owner_can_finish_a_failed_deletion(host: ImageHost, failed: Image, stores: Stores) -> None:
     host.accounts.create("foreign")
     with pytest.raises(NotFoundError) as foreign:
         host.images.delete(failed.id, owner=host.accounts.get("foreign"))
-    assert stores(host).images.tombstones() == (failed.id,)
+    assert stores(host).records.images.tombstones() == (failed.id,)
     assert host.images.delete(failed.id, owner=host.accounts.get("admin")).id == failed.id
     with pytest.raises(NotFoundError) as missing:
         host.images.delete(failed.id, owner="admin")
@@ -222,7 +222,7 @@ def test_cleanup_looks_for_orphans_once_after_a_process_died(
     (left,) = {path.split("/")[2] for path in stored_files(folder) if path.startswith("images/")}
     assert host.maintenance.cleanup() == (left,)
     assert stored_files(folder) == []
-    assert stores(host).staging.incomplete_markers() == ()
+    assert stores(host).files.staging.incomplete_markers() == ()
     without_a_sign = store_orphan(stores(host))
     assert host.maintenance.cleanup() == ()
     assert host.maintenance.collect_garbage().orphans == (without_a_sign,)
@@ -240,25 +240,25 @@ def test_opening_after_a_crash_keeps_the_marker_for_cleanup(
 def test_removal_of_an_orphan_is_retried(
     host: ImageHost, folder: Path, stored_files: LookInto, disk: Disk, stores: Stores
 ) -> None:
-    stores(host).staging.mark_incomplete("test")
+    stores(host).files.staging.mark_incomplete("test")
     stored, stuck = store_orphan(stores(host)), store_orphan(stores(host))
     master = stores(host).layout.images / stored[:2] / stored / "master"
     master.rename(master.with_name("under another name"))
     with disk.refusing("master"):
         assert host.maintenance.cleanup() == (stored,)
-        assert stores(host).staging.incomplete_markers() != ()
+        assert stores(host).files.staging.incomplete_markers() != ()
     assert host.maintenance.cleanup() == ()
-    assert stores(host).staging.incomplete_markers() == ()
+    assert stores(host).files.staging.incomplete_markers() == ()
     assert stored_files(folder) == []
-    assert not stores(host).blobs.has(stuck)
+    assert not stores(host).files.blobs.has(stuck)
 
 
 def test_one_process_cleans_up_at_a_time_and_the_others_do_not_wait(host: ImageHost, stores: Stores) -> None:
-    stores(host).staging.mark_incomplete("test")
+    stores(host).files.staging.mark_incomplete("test")
     left = store_orphan(stores(host))
-    with stores(host).locks.acquire("collect", ""):
+    with stores(host).files.locks.acquire("collect", ""):
         assert host.maintenance.cleanup() == ()
-        assert stores(host).blobs.has(left)
+        assert stores(host).files.blobs.has(left)
     assert host.maintenance.cleanup() == (left,)
 
 
@@ -270,7 +270,7 @@ def test_cleanup_concurrent_with_uploads_and_deletions_removes_none_of_their_fil
     def tidy() -> list[str]:
         found: list[str] = []
         while not ended.is_set():
-            stores(host).staging.mark_incomplete("test")
+            stores(host).files.staging.mark_incomplete("test")
             found += host.maintenance.cleanup()
         return found
 
@@ -321,7 +321,7 @@ def test_an_upload_whose_commit_fails_leaves_nothing(
         host.upload(PNG, owner="admin")
     mend(folder, "DROP TRIGGER no_more")
     assert stored_files(folder) == []
-    assert stores(host).staging.incomplete_markers() == ()
+    assert stores(host).files.staging.incomplete_markers() == ()
 
 
 def test_a_failed_upload_raises_the_first_error_though_its_files_cannot_be_removed(

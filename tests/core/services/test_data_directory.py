@@ -88,7 +88,7 @@ def test_all_files_of_a_data_directory_are_owner_only(tmp_path: Path, where: str
         host.upload(make_image(), owner="admin", convert_to_webp=False)
         host.render(image.id, "w=10")
         assert host.rate_limiter.admit(host.accounts.get("admin")).admitted
-        stores(host).staging.mark_incomplete("test")
+        stores(host).files.staging.mark_incomplete("test")
         modes = {str(path.relative_to(root)): path.stat().st_mode & 0o777 for path in root.rglob("*")}
         seen = {name.split("/")[0] for name in modes}
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}

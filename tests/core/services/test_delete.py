@@ -209,7 +209,7 @@ def test_a_render_in_progress_cannot_restore_a_deleted_image(
 ) -> None:
     before = stored_files(folder)
     image = host.upload(PNG, owner="admin")
-    variants = stores(host).variants
+    variants = stores(host).files.variants
     queued = host.delivery.open_in_steps(host.delivery.resolve(image.id, QUERY))
     has_worker = advance(queued)
     assert isinstance(has_worker, Future)

@@ -34,11 +34,11 @@ def test_an_upload_between_its_files_and_its_record_is_not_collected(host: Image
     """The lock of the image is held until the record is committed or the files are removed."""
     image_id = store_orphan(stores(host))
     with ThreadPoolExecutor(1) as executor:
-        with stores(host).locks.acquire("image", image_id):
+        with stores(host).files.locks.acquire("image", image_id):
             collecting = executor.submit(host.maintenance.collect_garbage)
             sleep(0.1)  # so that it has found the files, and waits
             assert not collecting.done()
-            stores(host).blobs.delete(image_id)
+            stores(host).files.blobs.delete(image_id)
         assert collecting.result(PATIENCE).orphans == ()
 
 
@@ -48,12 +48,12 @@ def test_an_interrupted_deletion_is_finished(
     before = stored_files(folder)
     image = host.upload(PNG, owner="admin")
     host.render(image.id, "w=10")
-    with stores(host).database.transaction() as transaction:
-        stores(host).images.insert_tombstone(transaction, image, DEFAULT_NOW)
+    with stores(host).records.database.transaction() as transaction:
+        stores(host).records.images.insert_tombstone(transaction, image, DEFAULT_NOW)
     report = host.maintenance.collect_garbage()
     assert (report.orphans, report.unfinished_deletions) == ((), 1)
     assert stored_files(folder) == before
-    assert stores(host).images.tombstones() == ()
+    assert stores(host).records.images.tombstones() == ()
 
 
 def test_variants_above_the_bound_are_removed(

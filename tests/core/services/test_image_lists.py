@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -10,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from imagehost_core import ImageHost
-from imagehost_core._util.clock import utc_now
 from imagehost_core.context import open_context
 from imagehost_core.errors import BadRequestError, NotFoundError
 from imagehost_core.lists import ImageFilter, ImageSort, PageRequest, parse_page_request
 from imagehost_core.models import Album
+from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import ListSettings, RenderingSettings, Settings
 from imagehost_core.testing import make_image
 
@@ -159,7 +158,7 @@ def test_parameters_are_parsed_with_all_their_errors(opened: Opened, album: Albu
 
 def test_the_setting_is_the_timeout_of_lists(tmp_path: Path) -> None:
     settings = Settings(rendering=RenderingSettings(processes=1), lists=ListSettings(timeout_seconds=0.5))
-    with closing(open_context(tmp_path / "data", settings, utc_now, os.urandom)) as context:
-        assert context.image_lists.timeout_seconds == 0.5
+    with closing(open_context(tmp_path / "data", settings, Environment())) as context:
+        assert context.records.image_lists.timeout_seconds == 0.5
     with pytest.raises(ValueError, match="timeout_seconds"):
         ListSettings(timeout_seconds=0)

@@ -223,7 +223,7 @@ def test_a_creation_that_is_killed_anywhere_is_continued_by_the_next_start(
 
 def mark(host: ImageHost) -> None:
     """Let the next cleanup search for files without a record, as after the crash of an upload."""
-    host._context.staging.mark_incomplete("crashed")
+    host._context.files.staging.mark_incomplete("crashed")
 
 
 def test_an_empty_database_beside_images_deletes_none_of_them(data: Path) -> None:
@@ -258,8 +258,8 @@ def test_a_host_whose_store_or_database_is_swapped_while_it_runs_collects_nothin
 def test_a_deletion_is_not_finished_on_a_store_that_was_swapped(data: Path) -> None:
     with ImageHost.open(data, settings=ONE_WORKER) as host:
         image = next(host.images.iter(owner="admin"))
-        with host._context.database.transaction() as transaction:
-            host._context.images.insert_tombstone(transaction, image, DEFAULT_NOW)
+        with host._context.records.database.transaction() as transaction:
+            host._context.records.images.insert_tombstone(transaction, image, DEFAULT_NOW)
         rewrite(data / "images" / RECORD_NAME, record_of(data).begin(DEFAULT_NOW))
         with pytest.raises(ConflictError, match="nothing is collected"):
             host.maintenance.cleanup()
@@ -279,7 +279,7 @@ def test_more_than_100_images_without_a_record_and_2_percent_are_collected_only_
         assert not any(finding.is_repaired for finding in findings)
         assert len(host.maintenance.collect_garbage(dry_run=True).orphans) == 101
         assert len(list((data / "images").rglob("master"))) == 102
-        host._context.blobs.delete(ImageId(findings[0].id))
+        host._context.files.blobs.delete(ImageId(findings[0].id))
         assert len(host.maintenance.collect_garbage().orphans) == 100
 
 
@@ -426,7 +426,7 @@ def test_records_are_restored_beside_images_that_stay_and_what_is_newer_is_not_c
         mark(host)
         assert host.maintenance.cleanup() == ()
         assert host.maintenance.collect_garbage().orphans == ()
-        assert host._context.blobs.has(newer.id)
+        assert host._context.files.blobs.has(newer.id)
         assert host.maintenance.collect_garbage(allow_newer=True).orphans == (newer.id,)
     with ImageHost.open(data, settings=ONE_WORKER) as host:
         assert host._context.installation.record.backup_at is None

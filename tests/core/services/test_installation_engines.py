@@ -147,7 +147,7 @@ def test_a_host_whose_store_is_another_while_it_runs_collects_nothing(
     with ImageHost.open(tmp_path / "first", settings=settings_of(postgres_url, used)) as host:
         store_orphan(host._context)
         write_object_record(used, host._context.installation.record.begin(DEFAULT_NOW))
-        host._context.staging.mark_incomplete("crashed")
+        host._context.files.staging.mark_incomplete("crashed")
         before = objects(used)
         assert host.maintenance.cleanup() == ()
         with pytest.raises(ConflictError, match="nothing is collected"):

@@ -24,9 +24,9 @@ from imagehost_core import (
     parse_transform,
     restore,
 )
-from imagehost_core._util.clock import utc_now
 from imagehost_core.context import open_context
 from imagehost_core.observer import Measurement, Observer, VariantFound
+from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import DeliverySettings, Settings, SettingsError, StorageSettings
 from imagehost_core.testing import make_image
 
@@ -168,7 +168,7 @@ def test_files_without_a_record_are_collected_when_no_upload_can_be_in_progress(
 ) -> None:
     host = opened(settings=settings_of(url))
     kept = host.upload(LARGE, owner="admin")
-    context = open_context(host.path, settings_of(url), utc_now, os.urandom)
+    context = open_context(host.path, settings_of(url), Environment())
     orphan = store_orphan(context)
     context.close()
     assert host.maintenance.collect_garbage().orphans == ()
@@ -183,7 +183,7 @@ def test_a_store_is_searched_after_a_crash_when_no_upload_can_be_in_progress(
     url: str, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = opened(settings=settings_of(url))
-    context = open_context(host.path, settings_of(url), utc_now, os.urandom)
+    context = open_context(host.path, settings_of(url), Environment())
     orphan = store_orphan(context)
     context.close()
     marker = tmp_path / "data" / "staging" / "killed.incomplete"

@@ -182,7 +182,7 @@ def test_a_generation_that_a_crash_left_odd_is_repaired_at_the_next_open(
 ) -> None:
     host = opened()
     image = host.upload(PNG, owner="admin")
-    change = stores(host).generations.bump(image.id)
+    change = stores(host).files.generations.bump(image.id)
     change.__enter__()
     host.delivery.resolve(image.id)
     assert host.delivery.resolve_cached(image.id) is None

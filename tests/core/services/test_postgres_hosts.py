@@ -108,7 +108,7 @@ def test_a_session_ends_after_the_transaction_that_it_has_authorized(
     session = first.sessions.create(first.accounts.get("admin"))
     owner = authorize(first.authenticate(session.token), SessionRequirement.ONLY)
     waiting = "SELECT count(*) AS waiting FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
-    units, database = first._context.units, first._context.database
+    units, database = first._context.units, first._context.records.database
     with ThreadPoolExecutor(1) as threads:
         with units.transaction(owner) as transaction:
             ended = threads.submit(second.sessions.end, session.token)

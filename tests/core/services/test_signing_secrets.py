@@ -117,7 +117,7 @@ def test_a_url_read_during_a_renewal_is_not_kept(hosts: tuple[ImageHost, ImageHo
     ann = one.accounts.get("ann")
     context = one._context
     with context.principals.invalidated_by(context.units.transaction(ann)) as transaction:
-        context.accounts.set_signing_secret(transaction, ann.id, b"another")
+        context.records.accounts.set_signing_secret(transaction, ann.id, b"another")
         path, query = urlsplit(url).path.removeprefix("/img/"), urlsplit(url).query
         one.delivery.resolve(path, query)
         assert one.delivery.resolve_cached(path, query) is None

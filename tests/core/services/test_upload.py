@@ -241,7 +241,7 @@ def test_files_are_synced_before_the_record_is_committed(
         log.append(f"rename {target.name}")
         rename(source, target)
 
-    database = sqlite_host._context.database
+    database = sqlite_host._context.records.database
     assert isinstance(database, SqliteDatabase)
     writer = database._writer
     writer.set_trace_callback(lambda statement: log.append(statement.split()[0]))

@@ -11,16 +11,17 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO
 
+import attrs
 import pytest
 
 from imagehost_core import Image, ImageHost, Size, Transform, plan
-from imagehost_core._util.clock import utc_now
 from imagehost_core.context import HostContext, open_context
 from imagehost_core.errors import ImageHostError, InternalError, NotFoundError, UnavailableError
 from imagehost_core.formats import Format
 from imagehost_core.ids import ImageId
 from imagehost_core.jobs import RenderJob
 from imagehost_core.services.rendering import RenderingService, cache_key
+from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import Settings
 from imagehost_core.steps import run_steps
 from imagehost_core.storage import MemoryBlobStore
@@ -75,7 +76,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostContext]:
     path = tmp_path_factory.mktemp("failures") / "data"
     with ImageHost.open(path) as host:
         host.upload(make_image(8, 6), owner="admin")
-    opened = open_context(path, Settings(), utc_now, lambda count: bytes(count))
+    opened = open_context(path, Settings(), Environment())
     yield opened
     opened.close()
 
@@ -100,7 +101,7 @@ def render_together(
     executor.status()
 
     def request(timeout: float) -> bytes:
-        service = RenderingService(blobs, context.variants, executor, timeout)
+        service = RenderingService(attrs.evolve(context.files, blobs=blobs), executor, timeout)
         variant = run_steps(service.get_or_render(image, cache_key(JOB), JOB))
         assert isinstance(variant, bytes)
         return variant
@@ -176,5 +177,5 @@ def test_a_request_after_a_failure_renders_again(
 ) -> None:
     executor, blobs = make_executor(), GatedBlobs(b"raise_unexpected\n", b"content")
     render_together(context, executor, eventually, image, blobs)
-    service = RenderingService(blobs, context.variants, executor, TIMEOUT)
+    service = RenderingService(attrs.evolve(context.files, blobs=blobs), executor, TIMEOUT)
     assert run_steps(service.get_or_render(image, cache_key(JOB), JOB)) == b"png:content"

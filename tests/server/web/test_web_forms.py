@@ -76,7 +76,8 @@ class Person:
     def state(self) -> object:
         """Return everything that is stored, without the times of uses."""
         rows = {
-            table: self.host._context.database.fetch_all(f"SELECT * FROM {table}", {}) for table in TABLES
+            table: self.host._context.records.database.fetch_all(f"SELECT * FROM {table}", {})
+            for table in TABLES
         }
         return {
             table: sorted(repr({**row, "last_used_at": None}) for row in found)

@@ -146,11 +146,10 @@ if TYPE_CHECKING:
         WindowState,
     )
     from imagehost_core.services.accounts import AccountChanges
-    from imagehost_core.services.bulk import Admit, BulkResult, BulkStatus
     from imagehost_core.services.cache_purges import CachePurgeService
     from imagehost_core.services.delivery import ImageResolver
     from imagehost_core.services.idempotency import IdempotencyService, ResultRecorder
-    from imagehost_core.services.images import ImageService
+    from imagehost_core.services.images import Admit, BulkResult, BulkStatus, ImageService
     from imagehost_core.services.references import (
         AccountRef,
         AlbumRef,

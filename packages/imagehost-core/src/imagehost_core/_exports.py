@@ -48,10 +48,9 @@ EXPORTS: dict[str, str] = {
     "services.cache_purges": "CachePurgeService",
     "maintenance.adoption": "Adoption adopt",
     "maintenance.backup": "BackupInfo BackupProgress BackupResult BackupService",
-    "services.bulk": "Admit BulkResult BulkStatus",
+    "services.images": "Admit BulkResult BulkStatus ImageService",
     "services.delivery": "ImageResolver",
     "services.idempotency": "IdempotencyService ResultRecorder",
-    "services.images": "ImageService",
     "maintenance.importers": """
         ImportAlbum ImportItem ImportOptions ImportResult ImportService ImportSource ImportStatus OmittedItem
         SourceItem

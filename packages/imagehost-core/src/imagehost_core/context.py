@@ -9,41 +9,24 @@ import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-import attrs
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from imagehost_core._util.clock import Clock
-from imagehost_core.db import (
-    AccountRepository,
-    AlbumRepository,
-    CachePurgeRepository,
-    Database,
-    IdempotencyRepository,
-    ImageListRepository,
-    ImageRepository,
-    KeyRepository,
-    OutboxRepository,
-    PostgresRateLimitStore,
-    RateLimitStore,
-    SessionRepository,
-    WebhookRepository,
-)
+from imagehost_core.db import Database, PostgresRateLimitStore, RateLimitStore
 from imagehost_core.db.engines.installation import share_secret
 from imagehost_core.db.engines.opening import open_database, open_rate_limits
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InstallationError
 from imagehost_core.ids import Random
 from imagehost_core.maintenance.installation import Installation, InstallationGuard
-from imagehost_core.observer import Observer, ignore
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.services.principals import LOCK as PRINCIPALS_LOCK
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.remote_changes import process_caches
-from imagehost_core.services.unit_of_work import UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.settings import SQLITE, Settings
 from imagehost_core.storage import (
-    BlobStore,
     DataLayout,
     DiskReserve,
     GenerationTable,
@@ -54,7 +37,7 @@ from imagehost_core.storage.blob_store import VariantSharing
 from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.storage.durable import make_directory, open_owner_only, sync_directory, sync_file
 from imagehost_core.storage.generations import CacheLease, LeasedGenerationTable
-from imagehost_core.storage.image_store import open_image_store
+from imagehost_core.storage.image_store import ImageFiles, open_image_store
 from imagehost_core.storage.layout import SECRET_BYTES
 from imagehost_core.workers import ImageExecutor, MemorySettings
 
@@ -68,32 +51,16 @@ class HostContext:
     `ImageHost` alone holds one; it gives each service the resources that the service uses.
     """
 
-    urls: UrlBuilder
     layout: DataLayout
-    reserve: DiskReserve
-    locks: LockManager
-    generations: GenerationTable
-    principals: PrincipalCache
-    staging: StagingArea
-    blobs: BlobStore
-    installation: InstallationGuard
-    variants: VariantCache
+    urls: UrlBuilder
+    records: Repositories
+    files: ImageFiles
     executor: ImageExecutor
-    database: Database
-    accounts: AccountRepository
-    albums: AlbumRepository
-    images: ImageRepository
-    image_lists: ImageListRepository
-    keys: KeyRepository
-    sessions: SessionRepository
-    idempotency: IdempotencyRepository
-    webhooks: WebhookRepository
-    outbox: OutboxRepository
-    cache_purges: CachePurgeRepository
+    installation: InstallationGuard
+    principals: PrincipalCache
     rate_limits: RateLimitStore | PostgresRateLimitStore
     units: UnitOfWorkFactory
-    clock: Clock
-    observe: Observer
+    env: Environment
     secret: bytes = field(repr=False)
     _stack: ExitStack = field(repr=False)
 
@@ -103,22 +70,15 @@ class HostContext:
 
 
 def open_context(
-    path: str | os.PathLike[str],
-    settings: Settings,
-    clock: Clock,
-    random: Random,
-    server_processes: int = 1,
-    observe: Observer = ignore,
+    path: str | os.PathLike[str], settings: Settings, env: Environment, server_processes: int = 1
 ) -> HostContext:
     """Open a data directory; create it if it does not exist.
 
     Args:
         path: The directory; `:memory:` is a temporary one, which is removed when the host closes.
         settings: All settings of the host.
-        clock: The source of the current time; that of the database server replaces the system's.
-        random: The source of unpredictable bytes.
+        env: What the host takes from outside; the clock of the database server replaces the system's.
         server_processes: The number of processes of this machine that share image work.
-        observe: Receives measurements.
 
     Raises:
         ConflictError: Directory, database and store of images do not belong together, are of a version that
@@ -127,121 +87,74 @@ def open_context(
         SettingsError: The object store of the settings cannot be used.
     """
     with ExitStack() as stack:
-        context = _open(path, settings, clock, random, server_processes, observe, stack)
-        # From here on the caller closes it.
-        return attrs.evolve(context, stack=stack.pop_all())
-
-
-def _open(
-    path: str | os.PathLike[str],
-    settings: Settings,
-    clock: Clock,
-    random: Random,
-    server_processes: int,
-    observe: Observer,
-    stack: ExitStack,
-) -> HostContext:
-    if path == ":memory:":
-        path = stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
-    layout = DataLayout(Path(path).resolve())
-    if settings.database == SQLITE and layout.is_restoring:
-        raise InstallationError(
-            f"expected a host in {layout.root} but a restore is in progress or was interrupted: "
-            "repeat it, or delete the directory"
+        if path == ":memory:":
+            path = stack.enter_context(tempfile.TemporaryDirectory(prefix="imagehost-"))
+        layout = DataLayout(Path(path).resolve())
+        if settings.database == SQLITE and layout.is_restoring:
+            raise InstallationError(
+                f"expected a host in {layout.root} but a restore is in progress or was interrupted: "
+                "repeat it, or delete the directory"
+            )
+        require_own_directory(layout)
+        make_directory(layout.root)
+        reserve = DiskReserve(layout.reserve)
+        reserve.acquire()
+        locks = LockManager(layout.locks)
+        lease = None if settings.database == SQLITE else CacheLease()
+        generations = stack.enter_context(closing(_open_generations(layout.generations, lease)))
+        generations.repair(locks, "image")
+        of_principals = stack.enter_context(closing(_open_generations(layout.principal_generations, lease)))
+        of_principals.repair(locks, PRINCIPALS_LOCK)
+        staging = stack.enter_context(closing(StagingArea(layout.staging, settings.storage.min_free_bytes)))
+        database = stack.enter_context(closing(_open_database(layout, locks, settings, env)))
+        rate_limits = stack.enter_context(
+            closing(open_rate_limits(database, layout.rate_limits, locks, env.clock, reserve))
         )
-    require_own_directory(layout)
-    make_directory(layout.root)
-    reserve = DiskReserve(layout.reserve)
-    reserve.acquire()
-    locks = LockManager(layout.locks)
-    lease = None if settings.database == SQLITE else CacheLease()
-    generations = stack.enter_context(closing(_open_generations(layout.generations, lease)))
-    generations.repair(locks, "image")
-    principal_generations = stack.enter_context(
-        closing(_open_generations(layout.principal_generations, lease))
-    )
-    principal_generations.repair(locks, PRINCIPALS_LOCK)
-    staging = stack.enter_context(closing(StagingArea(layout.staging, settings.storage.min_free_bytes)))
-    database = stack.enter_context(
-        closing(
-            open_database(
-                settings.database, layout.database, locks, settings.postgres, clock=clock, observe=observe
+        env = evolve(env, clock=database.clock or env.clock)
+        executor = stack.enter_context(_new_executor(locks, settings, server_processes, env))
+        records = Repositories.of(
+            database,
+            env.random,
+            list_timeout_seconds=settings.lists.timeout_seconds,
+            with_purges=settings.purge.url is not None,
+        )
+        exists = records.images.exists
+        blobs = open_image_store(layout, staging, locks, settings.storage, exists)
+        installation = Installation(layout, database, blobs, settings).open(env.clock)
+        shutil.rmtree(layout.restoring, ignore_errors=True)
+        shared = None
+        if isinstance(blobs, VariantSharing):
+            stack.callback(blobs.close)
+            if settings.delivery.shared_cache_bytes:
+                shared = stack.enter_context(closing(blobs.share_variants(locks, exists)))
+        variants = stack.enter_context(
+            closing(
+                VariantCache(
+                    layout, staging, locks, generations, settings.delivery, exists, env.observe, shared
+                )
             )
         )
-    )
-    rate_limits = stack.enter_context(
-        closing(open_rate_limits(database, layout.rate_limits, locks, clock, reserve))
-    )
-    clock = database.clock or clock
-    sandbox = SandboxLimits(
-        memory_bytes=settings.rendering.memory_limit_bytes, task_cpu_seconds=settings.rendering.cpu_seconds
-    )
-    executor = stack.enter_context(
-        ImageExecutor(
-            max(1, settings.rendering.processes // server_processes),
-            limits=sandbox,
-            queue=settings.rendering.queue,
-            memory=MemorySettings(settings.rendering.memory_budget_bytes, server_processes, locks.path),
-            observe=observe,
+        if isinstance(generations, LeasedGenerationTable) and isinstance(
+            of_principals, LeasedGenerationTable
+        ):
+            caches = process_caches(generations, of_principals, variants, blobs, layout.generations)
+            database.keep_coherent(caches)
+        urls = UrlBuilder(settings.base_url, settings.delivery_url)
+        return HostContext(
+            layout=layout,
+            urls=urls,
+            records=records,
+            files=ImageFiles(blobs, variants, staging, locks, generations, reserve),
+            executor=executor,
+            installation=installation,
+            principals=PrincipalCache(locks, of_principals),
+            rate_limits=rate_limits,
+            units=UnitOfWorkFactory(records, urls, env),
+            env=env,
+            secret=_signing_secret(database, layout, locks, env.random),
+            # The caller closes it from here on.
+            stack=stack.pop_all(),
         )
-    )
-    _log_missing_native_modules()
-    accounts, keys = AccountRepository(database), KeyRepository(database)
-    sessions = SessionRepository(database)
-    images = ImageRepository(database)
-    urls = UrlBuilder(settings.base_url, settings.delivery_url)
-    webhooks = WebhookRepository(database)
-    outbox = OutboxRepository(database, webhooks, random)
-    blobs = open_image_store(layout, staging, locks, settings.storage, images.exists)
-    installation = Installation(layout, database, blobs, settings).open(clock)
-    shutil.rmtree(layout.restoring, ignore_errors=True)
-    shared = None
-    if isinstance(blobs, VariantSharing):
-        stack.callback(blobs.close)
-        if settings.delivery.shared_cache_bytes:
-            shared = stack.enter_context(closing(blobs.share_variants(locks, images.exists)))
-    variants = stack.enter_context(
-        closing(
-            VariantCache(
-                layout, staging, locks, generations, settings.delivery, images.exists, observe, shared
-            )
-        )
-    )
-    if isinstance(generations, LeasedGenerationTable) and isinstance(
-        principal_generations, LeasedGenerationTable
-    ):
-        caches = process_caches(generations, principal_generations, variants, blobs, layout.generations)
-        database.keep_coherent(caches)
-    return HostContext(
-        urls=urls,
-        layout=layout,
-        reserve=reserve,
-        locks=locks,
-        generations=generations,
-        principals=PrincipalCache(locks, principal_generations),
-        staging=staging,
-        blobs=blobs,
-        installation=installation,
-        variants=variants,
-        executor=executor,
-        database=database,
-        accounts=accounts,
-        albums=AlbumRepository(database),
-        images=images,
-        image_lists=ImageListRepository(database, settings.lists.timeout_seconds),
-        keys=keys,
-        sessions=sessions,
-        idempotency=IdempotencyRepository(database),
-        webhooks=webhooks,
-        outbox=outbox,
-        cache_purges=CachePurgeRepository(database, settings.purge.url is not None),
-        rate_limits=rate_limits,
-        units=UnitOfWorkFactory(database, accounts, keys, sessions, outbox, urls, clock, random),
-        clock=clock,
-        observe=observe,
-        secret=_signing_secret(database, layout, locks, random),
-        stack=stack,
-    )
 
 
 def require_own_directory(layout: DataLayout) -> None:
@@ -254,6 +167,26 @@ def require_own_directory(layout: DataLayout) -> None:
             f"expected a new or empty data directory but {layout.root} contains {names[0]}, which this "
             f"version of imagehost has not created: {advice}"
         )
+
+
+def _open_database(layout: DataLayout, locks: LockManager, settings: Settings, env: Environment) -> Database:
+    return open_database(
+        settings.database, layout.database, locks, settings.postgres, clock=env.clock, observe=env.observe
+    )
+
+
+def _new_executor(
+    locks: LockManager, settings: Settings, server_processes: int, env: Environment
+) -> ImageExecutor:
+    _log_missing_native_modules()
+    rendering = settings.rendering
+    return ImageExecutor(
+        max(1, rendering.processes // server_processes),
+        limits=SandboxLimits(rendering.memory_limit_bytes, task_cpu_seconds=rendering.cpu_seconds),
+        queue=rendering.queue,
+        memory=MemorySettings(rendering.memory_budget_bytes, server_processes, locks.path),
+        observe=env.observe,
+    )
 
 
 def _open_generations(path: Path, lease: CacheLease | None) -> GenerationTable:

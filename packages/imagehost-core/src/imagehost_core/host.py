@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Unpack
 
 from imagehost_core._util.clock import Clock, utc_now
-from imagehost_core.assembly import assemble_services
 from imagehost_core.context import open_context
-from imagehost_core.headers import CameraData
+from imagehost_core.headers import CameraData, read_camera_data, read_metadata
 from imagehost_core.ids import Random
 from imagehost_core.lists import PageRequest
 from imagehost_core.maintenance.backup import BackupService
 from imagehost_core.maintenance.check import Finding, IntegrityService, ProgressCallback
+from imagehost_core.maintenance.garbage import GarbageCollector
 from imagehost_core.maintenance.importers import ImportService
 from imagehost_core.maintenance.service import MaintenanceService
 from imagehost_core.models import GalleryPage, Image, Principal
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.resources import UrlBuilder
+from imagehost_core.services.access import SigningKeys
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
 from imagehost_core.services.cache_purges import CachePurgeService
+from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
-from imagehost_core.services.images import ImageService, read_stored_camera_data
+from imagehost_core.services.images import ImageService
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.rate_limiter import RateLimiter
 from imagehost_core.services.references import AlbumRef, ImageRef, Owner
-from imagehost_core.services.rendering import Rendered
+from imagehost_core.services.rendering import Rendered, RenderingService
 from imagehost_core.services.sessions import SessionService
-from imagehost_core.services.unit_of_work import Subscriber
+from imagehost_core.services.signed_urls import UrlSigner
+from imagehost_core.services.unit_of_work import Environment, Subscriber
 from imagehost_core.services.upload import UploadService, UploadSource
 from imagehost_core.services.webhooks import WebhookService
 from imagehost_core.settings import Settings
@@ -119,31 +122,45 @@ class ImageHost:
         recover: bool = True,
         observe: Observer = ignore,
     ) -> None:
-        self._context = context = open_context(path, settings, clock, random, server_processes, observe)
-        services = assemble_services(context, settings, random, resolve)
+        env = Environment(clock, random, resolve, observe)
+        self._context = context = open_context(path, settings, env, server_processes)
+        env, records, files, units = context.env, context.records, context.files, context.units
+        executor, installation, principals = context.executor, context.installation, context.principals
+        signing_keys = SigningKeys(records, principals, context.secret)
+        rendering = RenderingService(files, executor, settings.rendering.render_timeout_seconds)
+        deleter = ImageDeleter(records, files, units, env.clock)
+        retention = timedelta(seconds=settings.webhooks.retention_seconds)
+        garbage = GarbageCollector(records, files, installation, retention, env.clock)
         self.path: Path = context.layout.root
         self.settings = settings
         self.urls: UrlBuilder = context.urls
-        self.delivery: ImageResolver = services.delivery
-        self.images: ImageService = services.images
-        self.albums: AlbumService = services.albums
-        self.accounts: AccountService = services.accounts
-        self.keys: KeyService = services.keys
-        self.sessions: SessionService = services.sessions
-        self.webhooks: WebhookService = services.webhooks
-        self.cache_purges: CachePurgeService = services.cache_purges
-        self.rate_limiter: RateLimiter = services.rate_limiter
-        self.uploads: UploadService = services.uploads
-        self.idempotency: IdempotencyService = services.idempotency
-        self.maintenance: MaintenanceService = services.maintenance
-        self.integrity: IntegrityService = services.integrity
-        self.backups: BackupService = services.backups
-        self.imports: ImportService = services.imports
-        self._clock = context.clock
+        self.delivery = ImageResolver(records, files, rendering, signing_keys, settings.delivery, env.clock)
+        signer = UrlSigner(signing_keys, self.delivery, self.urls, settings.delivery, env.clock)
+        self.images = ImageService(records, files, deleter, signer, units, env.clock)
+        self.albums = AlbumService(records, deleter, units, env.clock)
+        self.accounts = AccountService(records, files, principals, units, deleter, env)
+        self.keys = KeyService(records, principals, units, env)
+        self.sessions = SessionService(records, principals, units, settings.sessions, env)
+        self.webhooks = WebhookService(records, files, units, settings.webhooks, env)
+        self.cache_purges = CachePurgeService(records, self.urls, settings, env)
+        self.rate_limiter = RateLimiter(context.rate_limits, settings.limits, env.clock)
+        self.uploads = UploadService(records, files, executor, units, settings, env)
+        self.idempotency = IdempotencyService(records, files, units, env.clock)
+        self.maintenance = MaintenanceService(records, files, executor, garbage, env.clock)
+        self.integrity = IntegrityService(
+            records, files, executor, installation, settings.rendering.ingest_timeout_seconds, env.clock
+        )
+        self.backups = BackupService(
+            context.layout, records, files, context.secret, installation.record, env.clock
+        )
+        self.imports = ImportService(
+            self.uploads, self.albums, self.accounts, records, settings.rendering.processes
+        )
+        self._clock = env.clock
         try:
             if recover:
-                context.staging.remove_stale()
-                services.collector.finish_deletions()
+                files.staging.remove_stale()
+                garbage.finish_deletions()
             self.accounts.create_first(FIRST_ACCOUNT)
         except BaseException:
             context.close()
@@ -247,7 +264,9 @@ class ImageHost:
             InternalError: The stored file is damaged.
         """
         with translate_disk_errors():
-            return read_stored_camera_data(self._context.blobs, self.images.get(image, owner=owner))
+            current = self.images.get(image, owner=owner)
+            with self._context.files.blobs.open(current.id, checksum=current.sha256) as file:
+                return read_camera_data(read_metadata(file, file.seek(0, os.SEEK_END)))
 
     def check(
         self, *, repair: bool = False, quick: bool = False, progress: ProgressCallback | None = None

@@ -18,7 +18,8 @@ from typing import BinaryIO
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, to_rfc3339
-from imagehost_core.db import Database, ImageRepository
+from imagehost_core.db import ImageRepository
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
     InstallationError,
     InternalError,
@@ -41,9 +42,10 @@ from imagehost_core.maintenance.archive import (
 )
 from imagehost_core.maintenance.snapshot import Snapshot
 from imagehost_core.models import Image
-from imagehost_core.storage import MASTER, BlobStore, DataLayout, StagingArea
+from imagehost_core.storage import MASTER, BlobStore, DataLayout
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.storage.durable import translate_disk_errors
+from imagehost_core.storage.image_store import ImageFiles
 
 FORMAT = 1
 """The number of the format of archives; a change that older versions cannot restore has another."""
@@ -111,10 +113,8 @@ class BackupService:
     """Backups of a host."""
 
     _layout: DataLayout = field(repr=False)
-    _database: Database = field(repr=False)
-    _images: ImageRepository = field(repr=False)
-    _blobs: BlobStore = field(repr=False)
-    _staging: StagingArea = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _secret: bytes = field(repr=False)
     _installation: InstallationRecord = field(repr=False)
     _clock: Clock = field(repr=False)
@@ -158,8 +158,8 @@ class BackupService:
             since = since.created_at
         with ExitStack() as undo:
             if move:
-                self._database.refuse_writes()
-                undo.callback(self._database.allow_writes)
+                self._records.database.refuse_writes()
+                undo.callback(self._records.database.allow_writes)
             result = self._write(stream, since, progress, records_only=records_only)
             undo.pop_all()
         return result
@@ -177,17 +177,17 @@ class BackupService:
             raise ValidationError(f"expected a time before {to_rfc3339(created_at)} for since")
         first = None if since is None else since - OVERLAP
         with translate_disk_errors(), ExitStack() as stack:
-            scratch = stack.enter_context(self._staging.temporary_directory())
-            self._staging.require_free_space(self._database.size_bytes)
+            scratch = stack.enter_context(self._files.staging.temporary_directory())
+            self._files.staging.require_free_space(self._records.database.size_bytes)
             copy = scratch / DATABASE
-            self._database.copy_to(copy)
+            self._records.database.copy_to(copy)
             snapshot = stack.enter_context(closing(Snapshot(copy)))
             archive = stack.enter_context(
                 closing(ArchiveWriter(stream, scratch, int(created_at.timestamp())))
             )
             count = 0 if records_only else snapshot.count_images(first)
             info = BackupInfo(created_at, since, count, self._installation, records_only)
-            writer = _Writer(self._blobs, self._images, archive)
+            writer = _Writer(self._files.blobs, self._records.images, archive)
             writer.add_bytes(INFO, _serialize(info))
             writer.add_file(DATABASE, copy)
             writer.add_bytes(SECRET, self._secret)

@@ -2,7 +2,7 @@
 
 What a server removes every minute is recorded, so that a data directory without garbage is not searched: an
 unfinished deletion has a tombstone in the database, and a process that died leaves its staging directory,
-which becomes a marker. `GarbageService` searches all directories and tables for the rest. It finds files as
+which becomes a marker. `collect` searches all directories and tables for the rest. It finds files as
 the integrity check does, under the lock of their image, so that it cannot race an upload: an upload holds the
 lock of its image until the record is committed.
 """
@@ -10,80 +10,20 @@ lock of its image until the record is committed.
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import (
-    Database,
-    IdempotencyRepository,
-    ImageRepository,
-    OutboxRepository,
-    SessionRepository,
-)
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ConflictError, UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.maintenance.check.database_checks import DatabaseChecker
 from imagehost_core.maintenance.check.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.maintenance.installation import InstallationGuard
-from imagehost_core.services.deletion import ImageEraser
 from imagehost_core.services.idempotency import RETENTION
-from imagehost_core.storage import (
-    BlobStore,
-    DiskReserve,
-    GenerationTable,
-    LockManager,
-    StagingArea,
-)
-from imagehost_core.storage.cache.variant_cache import VariantCache
-
-
-@frozen
-class ExpiredCounts:
-    """Numbers of expired records.
-
-    Attributes:
-        sessions: Sessions past their lifetime.
-        idempotency_keys: Idempotency keys past their retention of 24 hours.
-        events: Events past their retention whose deliveries are all finished.
-    """
-
-    sessions: int
-    idempotency_keys: int
-    events: int
-
-
-@frozen
-class ExpiredRecords:
-    """The expired records of a host. Its services ignore them, and delete them from time to time."""
-
-    _database: Database = field(repr=False)
-    _sessions: SessionRepository = field(repr=False)
-    _idempotency: IdempotencyRepository = field(repr=False)
-    _outbox: OutboxRepository = field(repr=False)
-    _event_retention: timedelta = field(repr=False)
-    _clock: Clock = field(repr=False)
-
-    def count(self) -> ExpiredCounts:
-        """Return the numbers of expired records."""
-        now = self._clock()
-        return ExpiredCounts(
-            sessions=self._sessions.count_expired(now),
-            idempotency_keys=self._idempotency.count_before(now - RETENTION),
-            events=self._outbox.count_before(now - self._event_retention),
-        )
-
-    def delete(self) -> ExpiredCounts:
-        """Delete the expired records, and return their numbers."""
-        now = self._clock()
-        with self._database.transaction() as transaction:
-            return ExpiredCounts(
-                sessions=self._sessions.delete_expired(transaction, now),
-                idempotency_keys=self._idempotency.delete_before(transaction, now - RETENTION),
-                events=self._outbox.delete_before(transaction, now - self._event_retention),
-            )
+from imagehost_core.storage.image_store import ImageFiles
 
 
 @frozen(kw_only=True)
@@ -115,101 +55,26 @@ class GarbageReport:
     bytes: int
 
 
-@frozen
-class GarbageService:
-    """The garbage collection of a data directory."""
-
-    _unreferenced: UnreferencedFileChecker = field(repr=False)
-    _database: DatabaseChecker = field(repr=False)
-    _expired: ExpiredRecords = field(repr=False)
-    _variants: VariantCache = field(repr=False)
-    _staging: StagingArea = field(repr=False)
-    _locks: LockManager = field(repr=False)
-    _installation: InstallationGuard = field(repr=False)
-
-    def collect(
-        self, *, dry_run: bool = False, allow_many: bool = False, allow_newer: bool = False
-    ) -> GarbageReport:
-        """Remove what nothing refers to, what has expired, and variants above the cache's limit.
-
-        Args:
-            dry_run: Whether to remove nothing.
-            allow_many: Whether to remove files without a record of more than 100 images and 2 % of all.
-            allow_newer: Whether to remove those too that are newer than a backup whose records were restored.
-
-        Raises:
-            ConflictError: Files without a record are many, or the installation is another.
-        """
-        repair = not dry_run
-        with self._locks.acquire("collect"):
-            staging = list(self._unreferenced.check_staging(repair=repair))
-            if not dry_run:
-                # Of deletions that failed in processes that run.
-                self._staging.remove_stale()
-            markers = self._staging.incomplete_markers()
-            deletions = list(self._unreferenced.check_deletions(repair=repair))
-            orphans = list(
-                self._unreferenced.check_orphans(
-                    repair=repair, allow_many=allow_many, allow_newer=allow_newer
-                )
-            )
-            if all(finding.is_repaired for finding in orphans):
-                # The files that the markers announced were searched for.
-                for marker in () if dry_run else markers:
-                    marker.unlink(missing_ok=True)
-            if allow_newer and repair and self._installation.record.backup_at is not None:
-                self._installation.forget_backup()
-        variants = list(self._unreferenced.check_variants(repair=repair))
-        if not dry_run:
-            self._unreferenced.evict_cached()
-        shared, shared_bytes = self._unreferenced.delete_shared_variants(dry_run=dry_run)
-        swept = self._variants.sweep(dry_run=dry_run), self._variants.sweep_shared(dry_run=dry_run)
-        events = list(self._database.check_events(repair=repair))
-        expired = self._expired.count() if dry_run else self._expired.delete()
-        removed = [finding for finding in (*orphans, *variants) if finding.is_repaired or dry_run]
-        return GarbageReport(
-            orphans=tuple(ImageId(finding.id) for finding in orphans if finding.is_repaired or dry_run),
-            unfinished_deletions=len(deletions),
-            variants_without_image=len(variants) + shared,
-            evicted_variants=sum(count for count, _ in swept),
-            staging_directories=len(staging),
-            unsent_events=len(events),
-            expired_sessions=expired.sessions,
-            expired_idempotency_keys=expired.idempotency_keys,
-            expired_events=expired.events,
-            bytes=shared_bytes + sum(size for _, size in swept) + sum(finding.size for finding in removed),
-        )
-
-
 log = logging.getLogger(__name__)
 
 
 @frozen
 class GarbageCollector:
-    """The collector of files that crashes and failed deletions left in a data directory."""
+    """The garbage collection of a data directory."""
 
-    _images: ImageRepository = field(repr=False)
-    _blobs: BlobStore = field(repr=False)
-    _locks: LockManager = field(repr=False)
-    _generations: GenerationTable = field(repr=False)
-    _staging: StagingArea = field(repr=False)
-    _reserve: DiskReserve = field(repr=False)
-    _eraser: ImageEraser = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _installation: InstallationGuard = field(repr=False)
+    _event_retention: timedelta = field(repr=False)
+    _clock: Clock = field(repr=False)
 
     def finish_deletions(self) -> None:
         """Erase the remaining files of deleted images, left by processes that died or by failed attempts.
 
         Files that cannot be erased now are left for the next call, and do not stop the others.
         """
-        tombstones = self._images.tombstones()
-        if tombstones:
-            self._installation.require_unchanged()
-        for image_id in tombstones:
-            with self._locks.acquire("image", image_id), self._generations.bump(image_id):
-                # A deletion in progress held the lock and may have finished meanwhile.
-                if self._images.tombstone(image_id) is not None:
-                    self._eraser.erase([image_id])
+        for _ in self._unreferenced().check_deletions(repair=True):
+            pass
 
     def collect_marked(self) -> tuple[ImageId, ...]:
         """Collect the files that a tombstone or a marker announces.
@@ -220,21 +85,21 @@ class GarbageCollector:
         Returns:
             The ids of uploads that crashed before their record was written.
         """
-        with self._locks.try_acquire("collect") as acquired:
+        with self._files.locks.try_acquire("collect") as acquired:
             if not acquired:
                 return ()
-            self._staging.remove_stale()
+            self._files.staging.remove_stale()
             self.finish_deletions()
-            self._reserve.acquire()
+            self._files.reserve.acquire()
             # Files that are too new would be left, and searching a whole store for them is expensive.
-            markers = self._staging.incomplete_markers(self._blobs.upload_grace_seconds)
+            markers = self._files.staging.incomplete_markers(self._files.blobs.upload_grace_seconds)
             return self._remove_orphans(markers) if markers else ()
 
     def _remove_orphans(self, markers: tuple[Path, ...]) -> tuple[ImageId, ...]:
         """Remove all files without a record, then the markers that were there before."""
         found: tuple[ImageId, ...] = ()
         try:
-            found = self._installation.unrecorded(self._images, collect=True)
+            found = self._installation.unrecorded(self._records.images, collect=True)
         except ConflictError as error:
             # It is said once, not every minute: the markers are removed.
             log.error("files without a record are not removed: %s", error.details)
@@ -255,16 +120,90 @@ class GarbageCollector:
             Those that are newer than a restored backup are none.
         """
         # An upload in progress holds the lock until its record is committed.
-        with self._locks.acquire("image", image_id):
-            is_orphan = not self._images.exists(image_id) and self._blobs.has(image_id)
+        with self._files.locks.acquire("image", image_id):
+            is_orphan = not self._records.images.exists(image_id) and self._files.blobs.has(image_id)
             if is_orphan:
                 try:
-                    if self._blobs.may_be_uploading(image_id):
+                    if self._files.blobs.may_be_uploading(image_id):
                         return None
                     if self._installation.is_protected(image_id, allow_newer=False):
                         return False
-                    self._blobs.delete(image_id)
+                    self._files.blobs.delete(image_id)
                 except (OSError, UnavailableError):
                     log.exception("cannot remove files without a record: image=%s", image_id)
                     return None
         return is_orphan
+
+    def collect(
+        self, *, dry_run: bool = False, allow_many: bool = False, allow_newer: bool = False
+    ) -> GarbageReport:
+        """Remove what nothing refers to, what has expired, and variants above the cache's limit.
+
+        Args:
+            dry_run: Whether to remove nothing.
+            allow_many: Whether to remove files without a record of more than 100 images and 2 % of all.
+            allow_newer: Whether to remove those too that are newer than a backup whose records were restored.
+
+        Raises:
+            ConflictError: Files without a record are many, or the installation is another.
+        """
+        repair, unreferenced, now = not dry_run, self._unreferenced(), self._clock()
+        with self._files.locks.acquire("collect"):
+            staging = list(unreferenced.check_staging(repair=repair))
+            if not dry_run:
+                # Of deletions that failed in processes that run.
+                self._files.staging.remove_stale()
+            markers = self._files.staging.incomplete_markers()
+            deletions = list(unreferenced.check_deletions(repair=repair))
+            orphans = list(
+                unreferenced.check_orphans(repair=repair, allow_many=allow_many, allow_newer=allow_newer)
+            )
+            if all(finding.is_repaired for finding in orphans):
+                # The files that the markers announced were searched for.
+                for marker in () if dry_run else markers:
+                    marker.unlink(missing_ok=True)
+            if allow_newer and repair and self._installation.record.backup_at is not None:
+                self._installation.forget_backup()
+        variants = list(unreferenced.check_variants(repair=repair))
+        if not dry_run:
+            unreferenced.evict_cached()
+        shared, shared_bytes = unreferenced.delete_shared_variants(dry_run=dry_run)
+        swept = (
+            self._files.variants.sweep(dry_run=dry_run),
+            self._files.variants.sweep_shared(dry_run=dry_run),
+        )
+        events = list(DatabaseChecker(self._records.database, self._clock).check_events(repair=repair))
+        expired = self._count_expired(now) if dry_run else self._delete_expired(now)
+        removed = [finding for finding in (*orphans, *variants) if finding.is_repaired or dry_run]
+        return GarbageReport(
+            orphans=tuple(ImageId(finding.id) for finding in orphans if finding.is_repaired or dry_run),
+            unfinished_deletions=len(deletions),
+            variants_without_image=len(variants) + shared,
+            evicted_variants=sum(count for count, _ in swept),
+            staging_directories=len(staging),
+            unsent_events=len(events),
+            expired_sessions=expired[0],
+            expired_idempotency_keys=expired[1],
+            expired_events=expired[2],
+            bytes=shared_bytes + sum(size for _, size in swept) + sum(finding.size for finding in removed),
+        )
+
+    def _unreferenced(self) -> UnreferencedFileChecker:
+        return UnreferencedFileChecker(self._records, self._files, self._installation)
+
+    def _count_expired(self, now: datetime) -> tuple[int, int, int]:
+        """Return the numbers of sessions, idempotency keys and events that have expired."""
+        return (
+            self._records.sessions.count_expired(now),
+            self._records.idempotency.count_before(now - RETENTION),
+            self._records.outbox.count_before(now - self._event_retention),
+        )
+
+    def _delete_expired(self, now: datetime) -> tuple[int, int, int]:
+        """Delete what has expired, which the services ignore already; return the numbers."""
+        with self._records.database.transaction() as transaction:
+            return (
+                self._records.sessions.delete_expired(transaction, now),
+                self._records.idempotency.delete_before(transaction, now - RETENTION),
+                self._records.outbox.delete_before(transaction, now - self._event_retention),
+            )

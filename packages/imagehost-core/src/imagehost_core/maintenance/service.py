@@ -8,15 +8,15 @@ from contextlib import suppress
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import AccountRepository, Database
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
 from imagehost_core.maintenance import recount
-from imagehost_core.maintenance.garbage import GarbageCollector, GarbageReport, GarbageService
+from imagehost_core.maintenance.garbage import GarbageCollector, GarbageReport
 from imagehost_core.maintenance.recount import CounterMismatch
 from imagehost_core.maintenance.statistics import DatabaseStatistics, read_statistics
 from imagehost_core.observer import PoolLoad
-from imagehost_core.storage import BlobStore, StagingArea
 from imagehost_core.storage.durable import translate_disk_errors
+from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.workers import ImageExecutor
 
 WORKER_SECONDS = 3.0
@@ -46,13 +46,10 @@ class HostStatistics:
 class MaintenanceService:
     """The maintenance of a host, outside requests."""
 
-    _database: Database = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
-    _staging: StagingArea = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _executor: ImageExecutor = field(repr=False)
-    _collector: GarbageCollector = field(repr=False)
-    _garbage: GarbageService = field(repr=False)
-    _blobs: BlobStore = field(repr=False)
+    _garbage: GarbageCollector = field(repr=False)
     _clock: Clock = field(repr=False)
 
     def start_workers(self) -> None:
@@ -66,9 +63,9 @@ class MaintenanceService:
         A disk that is full is ready: images can still be read and deleted (`accepts_uploads`).
         """
         return {
-            "the database": self._accounts.is_any,
+            "the database": self._records.accounts.is_any,
             "the data directory": self._write_to_staging,
-            "the image store": self._blobs.check_ready,
+            "the image store": self._files.blobs.check_ready,
             "the image workers": self._require_worker,
         }
 
@@ -93,16 +90,16 @@ class MaintenanceService:
             OSError: The data directory does not respond.
         """
         try:
-            self._staging.require_free_space(0)
+            self._files.staging.require_free_space(0)
         except InsufficientStorageError:
             return False
         return True
 
     def statistics(self) -> HostStatistics:
         """Return totals for monitoring: two short queries, and the state of the worker processes."""
-        total, free = self._staging.disk_space()
+        total, free = self._files.staging.disk_space()
         return HostStatistics(
-            database=read_statistics(self._database, self._clock()),
+            database=read_statistics(self._records.database, self._clock()),
             disk_bytes=total,
             disk_free_bytes=free,
             workers=self._executor.load,
@@ -110,7 +107,7 @@ class MaintenanceService:
         )
 
     def _write_to_staging(self) -> None:
-        with suppress(InsufficientStorageError), self._staging.temporary_directory():
+        with suppress(InsufficientStorageError), self._files.staging.temporary_directory():
             pass
 
     def _require_worker(self) -> None:
@@ -147,19 +144,19 @@ class MaintenanceService:
             The ids of uploads that crashed before their record was written.
         """
         with translate_disk_errors():
-            return self._collector.collect_marked()
+            return self._garbage.collect_marked()
 
     def check_counters(self) -> tuple[CounterMismatch, ...]:
         """Return the counters of images, albums, bytes and deliveries that differ from a recount.
 
         It reads all images and blocks no write.
         """
-        with self._database.without_time_limit():
-            return recount.check_counters(self._database)
+        with self._records.database.without_time_limit():
+            return recount.check_counters(self._records.database)
 
     def repair_counters(self) -> tuple[CounterMismatch, ...]:
         """Correct all counters in one transaction, which other writes wait for, and return what differed."""
-        with self._database.without_time_limit(), self._database.transaction() as transaction:
+        with self._records.database.without_time_limit(), self._records.database.transaction() as transaction:
             return recount.repair_counters(transaction)
 
     def check_indexes(self) -> tuple[str, ...]:
@@ -167,12 +164,12 @@ class MaintenanceService:
 
         It reads all images and blocks no write.
         """
-        with self._database.without_time_limit():
-            return recount.check_indexes(self._database)
+        with self._records.database.without_time_limit():
+            return recount.check_indexes(self._records.database)
 
     def repair_indexes(self) -> tuple[str, ...]:
         """Correct the gallery and the search index in one transaction; return the ids of their images."""
-        with self._database.without_time_limit(), self._database.transaction() as transaction:
+        with self._records.database.without_time_limit(), self._records.database.transaction() as transaction:
             return recount.repair_indexes(transaction)
 
 

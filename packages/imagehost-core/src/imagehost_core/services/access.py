@@ -1,13 +1,71 @@
-"""Access rules of the processing route: who can see an image, and which transforms are allowed."""
+"""Access rules of the processing route: who can see an image, which transforms are allowed, and who signs."""
 
 from __future__ import annotations
 
-from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError
+from attrs import field, frozen
+
+from imagehost_core._util.lru import LRUCache
+from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError, NotFoundError
 from imagehost_core.formats import Format
+from imagehost_core.ids import AccountId
 from imagehost_core.models import Account, Image
 from imagehost_core.resources import THUMB_SIDE
+from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.settings import DeliverySettings, PrivateDelivery
-from imagehost_core.transform import Fit, Transform
+from imagehost_core.transform import Fit, Transform, signing_key
+
+SIGNING_KEYS_IN_MEMORY = 10_000
+"""Accounts whose signing keys are in memory, per process."""
+
+
+@frozen
+class _CachedSigningKey:
+    generation: int
+    key: bytes
+
+
+@frozen
+class SigningKeys:
+    """The keys that sign image URLs: one per account, of its secret and that of the host.
+
+    A key in memory is valid as long as principals are: renewing the secret of an account invalidates both.
+    """
+
+    _records: Repositories = field(repr=False)
+    _principals: PrincipalCache = field(repr=False)
+    _secret: bytes = field(repr=False)
+    _keys: LRUCache[AccountId, _CachedSigningKey] = field(
+        factory=lambda: LRUCache[AccountId, _CachedSigningKey](SIGNING_KEYS_IN_MEMORY, lambda _: 1),
+        repr=False,
+    )
+
+    def read(self, account_id: AccountId) -> bytes:
+        """Return the signing key of an account.
+
+        Raises:
+            NotFoundError: There is no such account.
+        """
+        secret = self._records.accounts.signing_secret(account_id)
+        if secret is None:
+            raise NotFoundError("expected an account that exists but it was deleted")
+        return signing_key(self._secret, secret)
+
+    def cached(self, account_id: AccountId) -> bytes | None:
+        """Return the signing key of an account if it is in memory and valid."""
+        cached = self._keys.get(account_id)
+        return None if cached is None or cached.generation != self.generation() else cached.key
+
+    def generation(self) -> int | None:
+        """Return the generation to pass to `keep` with a secret that is read next."""
+        return self._principals.generation()
+
+    def keep(self, account_id: AccountId, secret: bytes, generation: int | None) -> bytes:
+        """Return the signing key of an account with a secret, and keep it in memory."""
+        key = signing_key(self._secret, secret)
+        if generation is not None:
+            self._keys.put(account_id, _CachedSigningKey(generation, key))
+        return key
 
 
 def can_view(image: Image, viewer: Account | None, signed: bool, settings: DeliverySettings) -> bool:

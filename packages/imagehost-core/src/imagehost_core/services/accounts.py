@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TypedDict, Unpack
 
 import attrs
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
-from imagehost_core._util.clock import Clock
 from imagehost_core._util.fields import parse_choice
 from imagehost_core.db import (
-    AccountRepository,
-    CachePurgeRepository,
     Database,
-    ImageRepository,
-    SessionRepository,
-    WebhookRepository,
 )
 from imagehost_core.db.engines.database import ALL_IMAGES, Queryable, Transaction
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
     ConflictError,
     ErrorCollector,
@@ -29,14 +24,14 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.ids import ImageId, Random
 from imagehost_core.lists import PageRequest, parse_page_request
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
+from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.services.references import AccountRef, SessionRef, account_name_errors, session_id_of
-from imagehost_core.services.unit_of_work import UnitOfWorkFactory
-from imagehost_core.storage import GenerationTable, LockManager
+from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
+from imagehost_core.storage.image_store import ImageFiles
 
 SECRET_BYTES = 32
 """Bytes of the secret of an account's signed URLs."""
@@ -80,20 +75,17 @@ class AccountChanges(TypedDict, total=False):
 class AccountService:
     """The accounts of a host."""
 
-    _database: Database = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
-    _sessions: SessionRepository = field(repr=False)
-    _webhooks: WebhookRepository = field(repr=False)
-    _images: ImageRepository = field(repr=False)
-    _locks: LockManager = field(repr=False)
-    _generations: GenerationTable = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _principals: PrincipalCache = field(repr=False)
-    _cache_purges: CachePurgeRepository = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
-    _clock: Clock = field(repr=False)
-    _random: Random = field(repr=False)
-    _delete_image: Callable[[ImageId], object] = field(repr=False)
-    _usages: UsageCache = field(repr=False)
+    _deleter: ImageDeleter = field(repr=False)
+    _env: Environment = field(repr=False)
+    _usages: UsageCache = field(
+        init=False,
+        repr=False,
+        default=Factory(lambda self: usage_cache(self._records.database), takes_self=True),
+    )
 
     def create(
         self,
@@ -118,8 +110,8 @@ class AccountService:
         parsed = _parse_changes(changes)
         if errors := (*account_name_errors(name), *parsed.errors):
             raise ValidationError(errors=errors)
-        with self._units.verified(operator, self._database.transaction()) as transaction:
-            if self._accounts.get_by_name(name, transaction) is not None:
+        with self._units.verified(operator, self._records.database.transaction()) as transaction:
+            if self._records.accounts.get_by_name(name, transaction) is not None:
                 raise ConflictError(
                     errors=[FieldError("username", "a name that is not taken", quote_value(name))]
                 )
@@ -127,9 +119,9 @@ class AccountService:
 
     def create_first(self, name: str) -> None:
         """Create the first account, an operator without a password, unless there are accounts."""
-        if not self._accounts.is_any():
-            with self._database.transaction() as transaction:
-                if not self._accounts.is_any(transaction):
+        if not self._records.accounts.is_any():
+            with self._records.database.transaction() as transaction:
+                if not self._records.accounts.is_any(transaction):
                     self._insert(transaction, name, None, _parse_changes({"role": Role.OPERATOR}))
 
     def get(self, account: AccountRef) -> Account:
@@ -138,7 +130,7 @@ class AccountService:
         Raises:
             NotFoundError: There is no such account.
         """
-        return self._get(account, self._database)
+        return self._get(account, self._records.database)
 
     def get_or_create(self, name: str) -> Account:
         """Return the account of a name; create it, without a password, if it does not exist.
@@ -148,18 +140,18 @@ class AccountService:
         Raises:
             ValidationError: The name is not allowed.
         """
-        account = self._accounts.get_by_name(name)
+        account = self._records.accounts.get_by_name(name)
         if account is not None:
             return account
         if errors := account_name_errors(name):
             raise ValidationError(errors=errors)
-        with self._database.transaction() as transaction:
-            existing = self._accounts.get_by_name(name, transaction)
+        with self._records.database.transaction() as transaction:
+            existing = self._records.accounts.get_by_name(name, transaction)
             return existing or self._insert(transaction, name, None, _NO_CHANGES)
 
     def list(self, page: PageRequest | None = None) -> Page[Account]:
         """Return a page of all accounts, newest first."""
-        return self._accounts.list(page or PageRequest())
+        return self._records.accounts.list(page or PageRequest())
 
     def iter(self, *, page_size: int = 100) -> Iterator[Account]:
         """Yield all accounts, newest first, without gaps or repeats while others change them.
@@ -201,25 +193,25 @@ class AccountService:
                 self.get(account)
             errors.add(ValidationError(errors=parsed.errors))
         errors.raise_if_any()
-        begin = self._units.verified(operator, self._database.transaction())
+        begin = self._units.verified(operator, self._records.database.transaction())
         with self._principals.invalidated_by(begin) as transaction:
             current = self._get(account, transaction)
-            changed = parsed.apply(current, self._clock())
+            changed = parsed.apply(current, self._env.clock())
             if current.is_active_operator and not changed.is_active_operator:
                 self._require_other_operator(current, transaction)
             if changed != current:
-                self._accounts.update(transaction, changed)
+                self._records.accounts.update(transaction, changed)
             if parsed.suspended is not None:
                 transaction.invalidate([ALL_IMAGES])
             if changed.suspended_at is not None:
-                self._sessions.delete_all(transaction, changed.id)
+                self._records.sessions.delete_all(transaction, changed.id)
                 if current.suspended_at is None:
-                    self._cache_purges.record_account(transaction, changed.id, changed.suspended_at)
+                    self._records.cache_purges.record_account(transaction, changed.id, changed.suspended_at)
         if changed != current:
             log.info("account changed: %s", _describe_changes(current, changed))
         if parsed.suspended is not None:
             # Also without a change: an earlier attempt may have failed here.
-            self._generations.bump_all(self._locks, "image")
+            self._files.generations.bump_all(self._files.locks, "image")
         return changed
 
     def set_password_hash(
@@ -244,13 +236,13 @@ class AccountService:
         """
         kept = None if keep is None else session_id_of(keep)
         owner = account if isinstance(account, Account) else None
-        begin = self._units.verified(owner, self._database.transaction())
+        begin = self._units.verified(owner, self._records.database.transaction())
         with self._principals.invalidated_by(begin) as transaction:
             account_id = self._get(account, transaction).id
-            if replaces not in (None, self._accounts.password_hash(account_id, transaction)):
+            if replaces not in (None, self._records.accounts.password_hash(account_id, transaction)):
                 raise ConflictError("expected the current password but it was changed by another request")
-            self._accounts.set_password_hash(transaction, account_id, password_hash)
-            self._sessions.delete_all(transaction, account_id, keep=kept)
+            self._records.accounts.set_password_hash(transaction, account_id, password_hash)
+            self._records.sessions.delete_all(transaction, account_id, keep=kept)
         log.info("password changed: account=%d", account_id)
 
     def renew_signing_secret(self, account: AccountRef) -> None:
@@ -266,13 +258,13 @@ class AccountService:
         """
         owner = account if isinstance(account, Account) else self.get(account)
         with self._principals.invalidated_by(self._units.transaction(owner)) as transaction:
-            self._accounts.set_signing_secret(transaction, owner.id, self._random(SECRET_BYTES))
+            self._records.accounts.set_signing_secret(transaction, owner.id, self._env.random(SECRET_BYTES))
         log.info("signing secret renewed: account=%d", owner.id)
 
     def password_hash(self, name: str) -> str | None:
         """Return the password hash of an account; `None` without a password or without such an account."""
-        account = self._accounts.get_by_name(name)
-        return None if account is None else self._accounts.password_hash(account.id)
+        account = self._records.accounts.get_by_name(name)
+        return None if account is None else self._records.accounts.password_hash(account.id)
 
     def usage(self, account: AccountRef) -> AccountUsage:
         """Return what an account has stored.
@@ -281,7 +273,7 @@ class AccountService:
             NotFoundError: There is no such account.
         """
         key = account.id if isinstance(account, Account) else account
-        return self._usages.get(key, lambda: self._accounts.usage(self.get(account).id))
+        return self._usages.get(key, lambda: self._records.accounts.usage(self.get(account).id))
 
     def delete(self, account: AccountRef) -> None:
         """Delete an account with its images, albums, keys, sessions, webhooks and events; no event is sent.
@@ -291,28 +283,25 @@ class AccountService:
             ConflictError: It is the only operator that is not suspended.
         """
         account_id = self.update(account, suspended=True).id
-        with self._database.transaction() as transaction:
-            for webhook_id in self._webhooks.ids_by_account(account_id, transaction):
-                self._webhooks.delete(transaction, webhook_id)
+        with self._records.database.transaction() as transaction:
+            for webhook_id in self._records.webhooks.ids_by_account(account_id, transaction):
+                self._records.webhooks.delete(transaction, webhook_id)
         while True:
-            for image_id in self._images.ids_by_account(account_id):
-                try:
-                    self._delete_image(image_id)
-                except NotFoundError:  # another thread deleted it meanwhile
-                    continue
-            with self._principals.invalidated_by(self._database.transaction()) as transaction:
+            for image_id in self._records.images.ids_by_account(account_id):
+                self._deleter.delete_one(image_id, missing_ok=True)
+            with self._principals.invalidated_by(self._records.database.transaction()) as transaction:
                 # An upload in progress may have added one more.
-                if not self._images.ids_by_account(account_id, transaction):
-                    self._accounts.delete(transaction, account_id)
+                if not self._records.images.ids_by_account(account_id, transaction):
+                    self._records.accounts.delete(transaction, account_id)
                     break
         log.info("account deleted: account=%d", account_id)
 
     def _get(self, account: AccountRef, queryable: Queryable) -> Account:
         if isinstance(account, str):
-            record = self._accounts.get_by_name(account, queryable)
+            record = self._records.accounts.get_by_name(account, queryable)
         else:
             account = account.id if isinstance(account, Account) else account
-            record = self._accounts.get(account, queryable) if abs(account) <= MAX_LIMIT else None
+            record = self._records.accounts.get(account, queryable) if abs(account) <= MAX_LIMIT else None
         if record is None:
             raise NotFoundError(f"expected the name or id of an account but received {quote_value(account)}")
         return record
@@ -320,15 +309,15 @@ class AccountService:
     def _insert(
         self, transaction: Transaction, name: str, password_hash: str | None, changes: _ParsedChanges
     ) -> Account:
-        now = self._clock()
-        self._accounts.insert(transaction, name, password_hash, self._random(SECRET_BYTES), now)
+        now = self._env.clock()
+        self._records.accounts.insert(transaction, name, password_hash, self._env.random(SECRET_BYTES), now)
         account = self._get(name, transaction)
         changed = changes.apply(account, now)
-        self._accounts.update(transaction, changed)
+        self._records.accounts.update(transaction, changed)
         return changed
 
     def _require_other_operator(self, account: Account, transaction: Transaction) -> None:
-        if not self._accounts.is_any_other_operator(transaction, account.id):
+        if not self._records.accounts.is_any_other_operator(transaction, account.id):
             raise ConflictError(
                 f"expected another operator that is not suspended but {account.name} is the only one"
             )

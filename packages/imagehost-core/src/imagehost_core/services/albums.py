@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 
@@ -11,12 +10,14 @@ import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
+from imagehost_core.db import AlbumRepository
 from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Album, Image, Page
+from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.idempotency import ResultRecorder
 from imagehost_core.services.references import (
     AlbumRef,
@@ -61,13 +62,10 @@ class MembershipResult:
 class AlbumService:
     """The albums of a host."""
 
-    _database: Database = field(repr=False)
-    _albums: AlbumRepository = field(repr=False)
-    _images: ImageRepository = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _deleter: ImageDeleter = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
-    _delete_image: Callable[[ImageId, AlbumId, Account], object] = field(repr=False)
 
     def create(
         self,
@@ -92,12 +90,12 @@ class AlbumService:
             ValidationError: A value is not allowed; all errors are reported together.
         """
         fields = validate_album({"name": name, "description": description, "is_public": is_public})
-        account = get_account(self._accounts, owner)
+        account = get_account(self._records.accounts, owner)
         previous = idempotency.previous_result() if idempotency else None
         if previous is not None:
             return self._get(previous, account)
         with self._units.begin() as unit, self._units.transaction(account) as transaction:
-            album_id = self._albums.insert(transaction, account.id, fields, self._clock())
+            album_id = self._records.albums.insert(transaction, account.id, fields, self._clock())
             album = self._get(album_id, account, transaction)
             unit.album_created(transaction, album)
             if idempotency is not None:
@@ -110,8 +108,8 @@ class AlbumService:
         Raises:
             NotFoundError: There is no such account.
         """
-        account = get_account(self._accounts, owner)
-        return self._albums.list_by_account(account.id, page or PageRequest())
+        account = get_account(self._records.accounts, owner)
+        return self._records.albums.list_by_account(account.id, page or PageRequest())
 
     def get(self, album: AlbumRef, *, owner: Owner) -> Album:
         """Return the current record of an account's album.
@@ -119,7 +117,7 @@ class AlbumService:
         Raises:
             NotFoundError: The account has no such album.
         """
-        return self._get(album, get_account(self._accounts, owner))
+        return self._get(album, get_account(self._records.accounts, owner))
 
     def update(
         self,
@@ -136,7 +134,7 @@ class AlbumService:
             NotFoundError: The account has no such album; the error also names values that are not allowed.
             ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
         with errors.catch():
             current = self._get(album, account)
         changes = {"name": name, "description": description, "is_public": is_public}
@@ -147,7 +145,7 @@ class AlbumService:
             current = self._get(current.id, account, transaction)
             if all(getattr(current, key) == value for key, value in fields.items()):
                 return current
-            self._albums.update(transaction, current.id, fields, self._clock())
+            self._records.albums.update(transaction, current.id, fields, self._clock())
             changed = self._get(current.id, account, transaction)
             unit.album_updated(transaction, changed)
         return changed
@@ -199,23 +197,22 @@ class AlbumService:
         Raises:
             NotFoundError: The account has no such album.
         """
-        account = get_account(self._accounts, owner)
+        account = get_account(self._records.accounts, owner)
         album_id = self._get(album, account).id
         while True:
-            for image_id in self._images.ids_by_album(album_id) if delete_images else ():
-                with suppress(NotFoundError):  # deleted or moved meanwhile
-                    self._delete_image(image_id, album_id, account)
+            for image_id in self._records.images.ids_by_album(album_id) if delete_images else ():
+                self._deleter.delete_one(image_id, account, album_id, missing_ok=True)
             with self._units.transaction(account) as transaction:
                 current = self._get(album_id, account, transaction)
                 # An upload may have added one more since.
-                if not (delete_images and self._images.ids_by_album(album_id, transaction)):
-                    self._albums.delete(transaction, current)
+                if not (delete_images and self._records.images.ids_by_album(album_id, transaction)):
+                    self._records.albums.delete(transaction, current)
                     return
 
     def _change_members(
         self, album: AlbumRef, images: Iterable[ImageRef], owner: Owner, *, add: bool
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
-        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
         with errors.catch():
             self._get(album, account)
         with errors.catch():
@@ -225,26 +222,26 @@ class AlbumService:
             current = self._get(album, account, transaction)
             results, changed_ids = list[MembershipResult](), dict[AlbumId, None]()
             for image_id in image_ids:
-                image = self._images.get_owned(ImageId(image_id), account.id, transaction)
+                image = self._records.images.get_owned(ImageId(image_id), account.id, transaction)
                 status = _status(image, current, add)
                 results.append(MembershipResult(image_id, status))
                 if image is not None and status in _CHANGES:
                     moved = attrs.evolve(
                         image, album_id=current.id if add else None, updated_at=self._clock()
                     )
-                    self._images.update(transaction, moved)
+                    self._records.images.update(transaction, moved)
                     album_ids = (current.id, image.album_id)
                     changed_ids |= dict.fromkeys(id_ for id_ in album_ids if id_ is not None)
             for changed_id in changed_ids:
                 changed = record_membership_change(
-                    self._albums, unit, transaction, changed_id, account.id, self._clock()
+                    self._records.albums, unit, transaction, changed_id, account.id, self._clock()
                 )
                 current = changed if changed_id == current.id else current
         return current, tuple(results)
 
     def _get(self, album: AlbumRef, account: Account, queryable: Queryable | None = None) -> Album:
         try:
-            record = self._albums.get(album_id_of(album), account.id, queryable)
+            record = self._records.albums.get(album_id_of(album), account.id, queryable)
         except ValidationError:
             record = None
         if record is None:

@@ -19,20 +19,18 @@ from attrs import evolve, field, frozen
 
 from imagehost_core._util.clock import Clock
 from imagehost_core._util.lru import LRUCache
-from imagehost_core.db import ImageRepository
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, parse_image_id
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
-from imagehost_core.services.access import can_view, is_restricted, require_allowed_transform
-from imagehost_core.services.principals import PrincipalCache
+from imagehost_core.services.access import SigningKeys, can_view, is_restricted, require_allowed_transform
 from imagehost_core.services.rendering import RenderingService, cache_key
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
-from imagehost_core.storage import BlobStore, GenerationTable
-from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.storage.durable import translate_disk_errors
+from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import (
     AUTO,
@@ -42,7 +40,6 @@ from imagehost_core.transform import (
     negotiate,
     parse_transform,
     plan,
-    signing_key,
     verify_signed_url,
 )
 from imagehost_core.uploads import with_extension
@@ -50,8 +47,6 @@ from imagehost_core.workers import avif_speed
 
 IMAGE_CACHE_SIZE = 10_000
 """Image records in memory, per process; each takes about 1 KB."""
-SIGNING_KEYS_IN_MEMORY = 10_000
-"""Accounts whose signing keys are in memory, per process."""
 RESOLUTION_CACHE_SIZE = 10_000
 """Resolved URLs in memory, per process, so that a warm URL is neither parsed nor planned again; each takes
 about 2 KB."""
@@ -172,12 +167,6 @@ class _CachedImage:
 
 
 @frozen
-class _CachedSigningKey:
-    generation: int
-    key: bytes
-
-
-@frozen
 class _CachedResolution:
     generation: int
     resolved: ResolvedImage
@@ -205,21 +194,14 @@ class _ResolutionKey(NamedTuple):
 class ImageResolver:
     """The resolver of a host's image URLs."""
 
-    _images: ImageRepository = field(repr=False)
-    _generations: GenerationTable = field(repr=False)
-    _variants: VariantCache = field(repr=False)
-    _blobs: BlobStore = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _rendering: RenderingService = field(repr=False)
+    _signing_keys: SigningKeys = field(repr=False)
     _settings: DeliverySettings = field(repr=False)
-    _principals: PrincipalCache = field(repr=False)
-    _secret: bytes = field(repr=False)
     _clock: Clock = field(repr=False)
     _image_cache: LRUCache[ImageId, _CachedImage] = field(
         factory=lambda: LRUCache[ImageId, _CachedImage](IMAGE_CACHE_SIZE, lambda _: 1), repr=False
-    )
-    _signing_keys: LRUCache[AccountId, _CachedSigningKey] = field(
-        factory=lambda: LRUCache[AccountId, _CachedSigningKey](SIGNING_KEYS_IN_MEMORY, lambda _: 1),
-        repr=False,
     )
     _resolutions: LRUCache[_ResolutionKey, _CachedResolution] = field(
         factory=lambda: LRUCache[_ResolutionKey, _CachedResolution](RESOLUTION_CACHE_SIZE, lambda _: 1),
@@ -246,7 +228,7 @@ class ImageResolver:
         transform = parse_transform(query, extension=extension)
         cached = self._cached_image(image_id)
         if cached is not None:
-            image, key = cached.image, self._cached_signing_key(cached.image.account_id)
+            image, key = cached.image, self._signing_keys.cached(cached.image.account_id)
         # A 404 for a private image must take as long as one for a missing image: it reads the database too.
         if (
             cached is None
@@ -272,12 +254,14 @@ class ImageResolver:
         """
         key = _ResolutionKey.of(path, query, accept, viewer)
         cached = self._resolutions.get(key)
-        if cached is None or cached.generation != self._generations.read(cached.resolved.image.id):
+        if cached is None or cached.generation != self._files.generations.read(cached.resolved.image.id):
             cached = self._resolve_from_cached_image(key, accept, viewer)
             if cached is None:
                 return None
         resolved = cached.resolved
-        data = resolved.key and self._variants.get_memory(resolved.image.id, resolved.key, cached.generation)
+        data = resolved.key and self._files.variants.get_memory(
+            resolved.image.id, resolved.key, cached.generation
+        )
         return resolved, Blob(data) if isinstance(data, bytes) else None
 
     def open(self, resolved: ResolvedImage) -> Blob:
@@ -302,7 +286,7 @@ class ImageResolver:
         with translate_disk_errors():
             image = resolved.image
             if resolved.job is None or resolved.key is None:
-                return Blob(self._blobs.open(image.id, checksum=image.sha256))
+                return Blob(self._files.blobs.open(image.id, checksum=image.sha256))
             return Blob((yield from self._rendering.get_or_render(image, resolved.key, resolved.job, client)))
 
     def build(
@@ -345,7 +329,7 @@ class ImageResolver:
         cached = self._cached_image(image_id)
         if cached is None:
             return None
-        signing_key = self._cached_signing_key(cached.image.account_id)
+        signing_key = self._signing_keys.cached(cached.image.account_id)
         is_unknown = signing_key is None and "sig=" in key.query
         if is_unknown or not self._can_view(cached.image, transform, key.query, viewer, signing_key):
             return None
@@ -399,28 +383,20 @@ class ImageResolver:
 
     def _cached_image(self, image_id: ImageId) -> _CachedImage | None:
         cached = self._image_cache.get(image_id)
-        if cached is None or cached.generation != self._generations.read(image_id):
+        if cached is None or cached.generation != self._files.generations.read(image_id):
             return None
         return cached
 
-    def _cached_signing_key(self, account_id: AccountId) -> bytes | None:
-        cached = self._signing_keys.get(account_id)
-        if cached is None or cached.generation != self._principals.generation():
-            return None
-        return cached.key
-
     def _read_image(self, image_id: ImageId) -> tuple[Image, bytes]:
         """Return an image and the signing key of its account, by one query."""
-        generation, key_generation = self._generations.read(image_id), self._principals.generation()
-        found = self._images.get_delivered(image_id)
+        generation, key_generation = self._files.generations.read(image_id), self._signing_keys.generation()
+        found = self._records.images.get_delivered(image_id)
         if found is None:
             raise NotFoundError(delivery_not_found_text(image_id))
-        image, key = found[0], signing_key(self._secret, found[1])
+        image = found[0]
         if generation is not None:
             self._image_cache.put(image_id, _CachedImage(generation, image))
-        if key_generation is not None:
-            self._signing_keys.put(image.account_id, _CachedSigningKey(key_generation, key))
-        return image, key
+        return image, self._signing_keys.keep(image.account_id, found[1], key_generation)
 
 
 def _split_path(path: str) -> tuple[ImageId, str | None]:

@@ -14,13 +14,14 @@ from typing import Protocol
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, to_micros
-from imagehost_core.db import Database, IdempotencyRepository, StoredResponse
+from imagehost_core.db import StoredResponse
 from imagehost_core.db.engines.database import Transaction
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ConflictError, FieldError, UnavailableError, quote_value
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
-from imagehost_core.storage import LockManager
+from imagehost_core.storage.image_store import ImageFiles
 
 RETENTION = timedelta(hours=24)
 """Time for which a key is stored."""
@@ -46,18 +47,18 @@ class ResultRecorder(Protocol):
 class SubOperation:
     """The creation of one record by an idempotent request: the image of its n-th file, or its album."""
 
-    _records: IdempotencyRepository = field(repr=False)
+    _records: Repositories = field(repr=False)
     account_id: AccountId
     key: str
     number: int
 
     def previous_result(self) -> str | None:
         """Return the id of what an earlier attempt created, or `None`."""
-        return self._records.get_result(self.account_id, self.key, self.number)
+        return self._records.idempotency.get_result(self.account_id, self.key, self.number)
 
     def record_result(self, transaction: Transaction, result: str) -> None:
         """Record the id of what was created, in the transaction that creates it."""
-        self._records.put_result(transaction, self.account_id, self.key, self.number, result)
+        self._records.idempotency.put_result(transaction, self.account_id, self.key, self.number, result)
 
 
 @frozen
@@ -68,8 +69,7 @@ class IdempotentRequest:
         response: The response of an earlier attempt, or `None`: run the request.
     """
 
-    _database: Database = field(repr=False)
-    _records: IdempotencyRepository = field(repr=False)
+    _records: Repositories = field(repr=False)
     account_id: AccountId
     key: str
     response: StoredResponse | None = None
@@ -80,18 +80,17 @@ class IdempotentRequest:
 
     def complete(self, status: int, body: bytes) -> None:
         """Record the response, to be sent again for a repeated request."""
-        with self._database.transaction(self.account_id) as transaction:
+        with self._records.database.transaction(self.account_id) as transaction:
             response = StoredResponse(status, body)
-            self._records.set_response(transaction, self.account_id, self.key, response)
+            self._records.idempotency.set_response(transaction, self.account_id, self.key, response)
 
 
 @frozen
 class IdempotencyService:
     """The idempotency keys of a host."""
 
-    _database: Database = field(repr=False)
-    _records: IdempotencyRepository = field(repr=False)
-    _locks: LockManager = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
 
@@ -123,7 +122,7 @@ class IdempotencyService:
 
     def in_progress_error(self, account: Account, key: str) -> ConflictError | UnavailableError:
         """Return the error of a request that has waited too long for another one."""
-        if self._records.get(account.id, key) is None:
+        if self._records.idempotency.get(account.id, key) is None:
             # Two keys may share a lock: this request is not in conflict, it can be retried.
             return UnavailableError("expected a lock for this Idempotency-Key but received none in time")
         return ConflictError(
@@ -139,8 +138,10 @@ class IdempotencyService:
             raise BadRequestError(errors=[FieldError("Idempotency-Key", expected, quote_value(key))])
         name = f"{account.id}/{key}"
         with (
-            self._locks.acquire_with_timeout("idempotency", name, wait_seconds) as is_acquired,
-            self._database.request_lock(f"idempotency/{name}", wait_seconds) as is_acquired_among_hosts,
+            self._files.locks.acquire_with_timeout("idempotency", name, wait_seconds) as is_acquired,
+            self._records.database.request_lock(
+                f"idempotency/{name}", wait_seconds
+            ) as is_acquired_among_hosts,
         ):
             is_first = is_acquired and is_acquired_among_hosts
             yield self._find_or_insert(account, key, fingerprint) if is_first else None
@@ -149,13 +150,13 @@ class IdempotencyService:
         self._units.verify(account)
         account_id, now = account.id, self._clock()
         oldest = now - RETENTION
-        record = self._records.get(account_id, key)
+        record = self._records.idempotency.get(account_id, key)
         if record is None or record.created_at < to_micros(oldest):
             with self._units.transaction(account) as transaction:
-                self._records.delete_before(transaction, oldest)
-                self._records.insert(transaction, account_id, key, fingerprint, now)
-            return IdempotentRequest(self._database, self._records, account_id, key)
+                self._records.idempotency.delete_before(transaction, oldest)
+                self._records.idempotency.insert(transaction, account_id, key, fingerprint, now)
+            return IdempotentRequest(self._records, account_id, key)
         if record.fingerprint != fingerprint:
             error = FieldError("Idempotency-Key", "a new key for another request", quote_value(key))
             raise ConflictError(errors=[error])
-        return IdempotentRequest(self._database, self._records, account_id, key, record.response)
+        return IdempotentRequest(self._records, account_id, key, record.response)

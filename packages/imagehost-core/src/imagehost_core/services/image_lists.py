@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import attrs
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
-from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageListRepository
+from imagehost_core.db import Database
 from imagehost_core.db.lists.images import image_list_id
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import AccountId, AlbumId, album_not_found_text
 from imagehost_core.lists import (
     GALLERY_PARAMETERS,
     PARAMETERS,
+    ImageFilter,
     ImageListRequest,
+    ImageSort,
     PageRequest,
     cursor_errors,
     parse_image_list,
+    parse_page_request,
 )
 from imagehost_core.models import Account, Album, GalleryPage, Image, Page, PublicAlbum
 from imagehost_core.services.read_cache import ReadCache
@@ -41,25 +45,117 @@ def page_cache(database: Database) -> PageCache:
 class ImageLists:
     """The lists of a host's images."""
 
-    _lists: ImageListRepository = field(repr=False)
-    _albums: AlbumRepository = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
-    _pages: PageCache = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _pages: PageCache = field(
+        init=False,
+        repr=False,
+        default=Factory(lambda self: page_cache(self._records.database), takes_self=True),
+    )
 
-    def list(self, request: ImageListRequest, album: AlbumRef | None, owner: Owner) -> Page[Image]:
-        """Return a page of an account's images, or of those in one of its albums.
+    def list(
+        self,
+        *,
+        owner: Owner,
+        album_id: AlbumRef | None = None,
+        filters: ImageFilter | None = None,
+        sort: ImageSort = ImageSort.NEWEST,
+        page: PageRequest | None = None,
+    ) -> Page[Image]:
+        """Return a page of an account's images.
 
         Args:
-            request: Filters, order and page.
-            album: The album.
             owner: The account.
+            album_id: Only images in this album.
+            filters: Only images that meet these conditions.
+            sort: The order of the images.
+            page: By default the first 20 images.
 
         Raises:
             NotFoundError: There is no such account, or it has no such album.
             BadRequestError: The cursor belongs to another list.
             UnavailableError: The database does not find the page in time.
         """
-        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        request = ImageListRequest(filters=filters or ImageFilter(), sort=sort, page=page or PageRequest())
+        return self._list(request, album_id, get_account(self._records.accounts, owner))
+
+    def list_by_parameters(self, parameters: Iterable[tuple[str, str]], *, owner: Owner) -> Page[Image]:
+        """Return the page of an account's images that query parameters request, for servers.
+
+        Args:
+            parameters: Names and values as text, as for `parse_image_list`.
+            owner: The account.
+
+        Raises:
+            BadRequestError: Values are malformed, not allowed or repeated; every one is listed in `errors`.
+            NotFoundError: There is no such account, or it has no such album.
+            UnavailableError: The database does not find the page in time.
+        """
+        account = get_account(self._records.accounts, owner)
+        request = _parse(parameters, PARAMETERS, lambda album: self._require_own_album(album, account))
+        return self._list(request, request.album_id, account)
+
+    def list_public(
+        self, page: PageRequest | None = None, *, album_id: AlbumRef | None = None
+    ) -> GalleryPage:
+        """Return a page of the gallery, as `ImageHost.gallery` does."""
+        page = page or PageRequest()
+        if album_id is None:
+            return _gallery_page(
+                self._pages.get((None, page), lambda: self._records.image_lists.list_gallery(page))
+            )
+        public = self._get_public_album(album_id)
+        listed = self._records.image_lists.list_public_in_album(public, page)
+        return attrs.evolve(_gallery_page(listed), album=public)
+
+    def list_public_by_parameters(self, parameters: Iterable[tuple[str, str]]) -> GalleryPage:
+        """Return the page of the gallery that query parameters request, for servers.
+
+        Args:
+            parameters: Names and values as text: `page`, `per_page`, `cursor` and `album_id`.
+
+        Raises:
+            BadRequestError: Values are malformed or repeated; every one is listed in `errors`.
+            NotFoundError: There is no such public album.
+            UnavailableError: The database does not find the page in time.
+        """
+        request = _parse(parameters, GALLERY_PARAMETERS, self._get_public_album)
+        return self.list_public(request.page, album_id=request.album_id)
+
+    def iter(
+        self,
+        *,
+        owner: Owner,
+        album_id: AlbumRef | None = None,
+        filters: ImageFilter | None = None,
+        sort: ImageSort = ImageSort.NEWEST,
+        page_size: int = 100,
+    ) -> Iterator[Image]:
+        """Yield all images of a list.
+
+        Sorted by time, it has no gaps or repeats while others add, change or delete images.
+
+        Args:
+            owner: The account.
+            album_id: Only images in this album.
+            filters: Only images that meet these conditions.
+            sort: The order of the images.
+            page_size: Images read at a time, 1 to 100.
+
+        Raises:
+            NotFoundError: There is no such account, or it has no such album.
+            UnavailableError: The database does not find a page in time.
+        """
+        cursor: str | None = None
+        while True:
+            request = parse_page_request(per_page=page_size, cursor=cursor)
+            page = self.list(owner=owner, album_id=album_id, filters=filters, sort=sort, page=request)
+            yield from page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def _list(self, request: ImageListRequest, album: AlbumRef | None, account: Account) -> Page[Image]:
+        errors = ErrorCollector()
         if album is not None:
             with errors.catch():
                 request = attrs.evolve(request, album_id=_album_id(album))
@@ -68,32 +164,9 @@ class ImageLists:
         if wrong_cursor:
             errors.add(BadRequestError(errors=wrong_cursor))
         errors.raise_if_any()
-        return self._pages.get((account.id, request), lambda: self._lists.list_owned(account.id, request))
-
-    def list_by_parameters(self, parameters: Iterable[tuple[str, str]], owner: Owner) -> Page[Image]:
-        """Return the page that query parameters request; all their errors are reported together."""
-        account = get_account(self._accounts, owner)
-        request = _parse(parameters, PARAMETERS, lambda album: self._require_own_album(album, account))
-        return self.list(request, request.album_id, account)
-
-    def list_public_by_parameters(self, parameters: Iterable[tuple[str, str]]) -> GalleryPage:
-        """Return the page of the gallery that query parameters request, likewise."""
-        request = _parse(parameters, GALLERY_PARAMETERS, self._get_public_album)
-        return self.list_public(request.page, request.album_id)
-
-    def list_public(self, page: PageRequest, album: AlbumRef | None) -> GalleryPage:
-        """Return a page of the gallery, or of a public album.
-
-        Raises:
-            NotFoundError: There is no such public album.
-            BadRequestError: The cursor belongs to another list.
-            UnavailableError: The database does not find the page in time.
-        """
-        if album is None:
-            return _gallery_page(self._pages.get((None, page), lambda: self._lists.list_gallery(page)))
-        public = self._get_public_album(album)
-        listed = self._lists.list_public_in_album(public, page)
-        return attrs.evolve(_gallery_page(listed), album=public)
+        return self._pages.get(
+            (account.id, request), lambda: self._records.image_lists.list_owned(account.id, request)
+        )
 
     def _get_public_album(self, album: AlbumRef) -> PublicAlbum:
         """Return an album as the gallery shows it.
@@ -103,7 +176,7 @@ class ImageLists:
         """
         public = None
         with suppress(ValidationError):
-            public = self._albums.get_public(album_id_of(album))
+            public = self._records.albums.get_public(album_id_of(album))
         if public is None:
             received = quote_value(album.id if isinstance(album, Album) else album)
             raise NotFoundError(f"expected the id of a public album but received {received}")
@@ -111,7 +184,7 @@ class ImageLists:
 
     def _require_own_album(self, album: AlbumRef, account: Account) -> None:
         """Raise NotFoundError unless an account has an album."""
-        if self._albums.get(_album_id(album), account.id) is None:
+        if self._records.albums.get(_album_id(album), account.id) is None:
             raise _not_found(album)
 
 

@@ -1,60 +1,90 @@
-"""Images: get, list, update and delete them, and sign their URLs."""
+"""Images: get, list, update and delete them, and sign their URLs, one or many at a time.
+
+A request for many images is checked as a whole before it has any effect. Then each image has a result of its
+own; an image that does not exist stops no other.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Unpack
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Unpack
 
 import attrs
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import (
-    AccountRepository,
-    AlbumRepository,
-    CachePurgeRepository,
-    Database,
-    ImageRepository,
-)
 from imagehost_core.db.engines.database import Queryable
-from imagehost_core.errors import ErrorCollector, NotFoundError
+from imagehost_core.errors import (
+    ErrorCollector,
+    FieldError,
+    ImageHostError,
+    InternalError,
+    NotFoundError,
+    ValidationError,
+    quote_value,
+)
 from imagehost_core.events import DeletedImage
-from imagehost_core.headers import CameraData, read_camera_data, read_metadata
-from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text
-from imagehost_core.lists import ImageFilter, ImageListRequest, ImageSort, PageRequest, parse_page_request
-from imagehost_core.models import Account, GalleryPage, Image, ImageChanges, Page
+from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text, is_image_id
+from imagehost_core.models import Account, Image, ImageChanges
 from imagehost_core.services.albums import record_membership_change, require_album
-from imagehost_core.services.bulk import Admit, BulkImageService, BulkResult
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import apply_changes, validate_changes
 from imagehost_core.services.image_lists import ImageLists
-from imagehost_core.services.read_cache import RecordCache
-from imagehost_core.services.references import AlbumRef, ImageRef, Owner, get_account, image_id_of
+from imagehost_core.services.read_cache import RecordCache, record_cache
+from imagehost_core.services.references import ImageRef, Owner, get_account, image_id_of, parse_image_ids
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
-from imagehost_core.storage import BlobStore, GenerationTable, LockManager
+from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, Transform
+
+MAX_IMAGES = 100
+"""Images that one bulk request can change or delete, and URLs that one request can sign."""
+
+Admit = Callable[[int], object]
+"""A function that is called with the number of images of a valid request before anything changes; it raises
+to refuse the request."""
+
+
+class BulkStatus(StrEnum):
+    """The outcome of a bulk request for one image."""
+
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+    NOT_FOUND = "not_found"
+    FAILED = "failed"
 
 
 @frozen
-class ImageService:
-    """The images of a host."""
+class BulkResult:
+    """The outcome of a bulk request for one image.
 
-    _database: Database = field(repr=False)
-    _images: ImageRepository = field(repr=False)
-    _lists: ImageLists = field(repr=False)
-    _albums: AlbumRepository = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
-    _locks: LockManager = field(repr=False)
-    _generations: GenerationTable = field(repr=False)
+    Attributes:
+        id: The id as given.
+        status: The outcome.
+        error: The error of an image that was not found, or of which some files could not be deleted yet.
+    """
+
+    id: str
+    status: BulkStatus
+    error: ImageHostError | None = None
+
+
+@frozen
+class ImageService(ImageLists):
+    """The images of a host: each of them, and, as `ImageLists`, their lists."""
+
+    _files: ImageFiles = field(repr=False)
     _deleter: ImageDeleter = field(repr=False)
     _signer: UrlSigner = field(repr=False)
-    _bulk: BulkImageService = field(repr=False)
-    _cache_purges: CachePurgeRepository = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _clock: Clock = field(repr=False)
-    _records: RecordCache = field(repr=False)
+    _cache: RecordCache = field(
+        init=False,
+        repr=False,
+        default=Factory(lambda self: record_cache(self._records.database), takes_self=True),
+    )
 
     def get(self, image: ImageRef, *, owner: Owner | None = None, public: bool = False) -> Image:
         """Return the current record of an image.
@@ -69,100 +99,10 @@ class ImageService:
         """
         image_id, owner_id = image_id_of(image), self._owner_id(owner)
         if public:
-            return _require(self._images.get_public(image_id), image_id)
-        return self._records.get((image_id, owner_id), lambda: self._get(image_id, owner_id, self._database))
-
-    def list(
-        self,
-        *,
-        owner: Owner,
-        album_id: AlbumRef | None = None,
-        filters: ImageFilter | None = None,
-        sort: ImageSort = ImageSort.NEWEST,
-        page: PageRequest | None = None,
-    ) -> Page[Image]:
-        """Return a page of an account's images.
-
-        Args:
-            owner: The account.
-            album_id: Only images in this album.
-            filters: Only images that meet these conditions.
-            sort: The order of the images.
-            page: By default the first 20 images.
-
-        Raises:
-            NotFoundError: There is no such account, or it has no such album.
-            BadRequestError: The cursor belongs to another list.
-            UnavailableError: The database does not find the page in time.
-        """
-        request = ImageListRequest(filters=filters or ImageFilter(), sort=sort, page=page or PageRequest())
-        return self._lists.list(request, album_id, owner)
-
-    def list_by_parameters(self, parameters: Iterable[tuple[str, str]], *, owner: Owner) -> Page[Image]:
-        """Return the page of an account's images that query parameters request, for servers.
-
-        Args:
-            parameters: Names and values as text, as for `parse_image_list`.
-            owner: The account.
-
-        Raises:
-            BadRequestError: Values are malformed, not allowed or repeated; every one is listed in `errors`.
-            NotFoundError: There is no such account, or it has no such album.
-            UnavailableError: The database does not find the page in time.
-        """
-        return self._lists.list_by_parameters(parameters, owner)
-
-    def list_public(
-        self, page: PageRequest | None = None, *, album_id: AlbumRef | None = None
-    ) -> GalleryPage:
-        """Return a page of the gallery, as `ImageHost.gallery` does."""
-        return self._lists.list_public(page or PageRequest(), album_id)
-
-    def list_public_by_parameters(self, parameters: Iterable[tuple[str, str]]) -> GalleryPage:
-        """Return the page of the gallery that query parameters request, for servers.
-
-        Args:
-            parameters: Names and values as text: `page`, `per_page`, `cursor` and `album_id`.
-
-        Raises:
-            BadRequestError: Values are malformed or repeated; every one is listed in `errors`.
-            NotFoundError: There is no such public album.
-            UnavailableError: The database does not find the page in time.
-        """
-        return self._lists.list_public_by_parameters(parameters)
-
-    def iter(
-        self,
-        *,
-        owner: Owner,
-        album_id: AlbumRef | None = None,
-        filters: ImageFilter | None = None,
-        sort: ImageSort = ImageSort.NEWEST,
-        page_size: int = 100,
-    ) -> Iterator[Image]:
-        """Yield all images of a list.
-
-        Sorted by time, it has no gaps or repeats while others add, change or delete images.
-
-        Args:
-            owner: The account.
-            album_id: Only images in this album.
-            filters: Only images that meet these conditions.
-            sort: The order of the images.
-            page_size: Images read at a time, 1 to 100.
-
-        Raises:
-            NotFoundError: There is no such account, or it has no such album.
-            UnavailableError: The database does not find a page in time.
-        """
-        cursor: str | None = None
-        while True:
-            request = parse_page_request(per_page=page_size, cursor=cursor)
-            page = self.list(owner=owner, album_id=album_id, filters=filters, sort=sort, page=request)
-            yield from page
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+            return _require(self._records.images.get_public(image_id), image_id)
+        return self._cache.get(
+            (image_id, owner_id), lambda: self._get(image_id, owner_id, self._records.database)
+        )
 
     def update(
         self, image: ImageRef, *, owner: Owner | None = None, **changes: Unpack[ImageChanges]
@@ -184,37 +124,15 @@ class ImageService:
         account, errors = self._owner(owner), ErrorCollector()
         album_owner_id = owner_id = None if account is None else account.id
         with errors.catch():
-            current = self._get(image_id_of(image), owner_id, self._database)
+            current = self._get(image_id_of(image), owner_id, self._records.database)
             album_owner_id = current.account_id
         with errors.catch():
-            values = validate_changes(dict(changes), self._albums, album_owner_id)
+            values = validate_changes(dict(changes), self._records.albums, album_owner_id)
         errors.raise_if_any()
-        image_id = current.id
-        if apply_changes(current, values) == current:
-            if account is not None:
-                self._units.verify(account)
-            return current
-        with (
-            self._units.begin() as unit,
-            self._locks.acquire("image", image_id),
-            self._generations.bump(image_id),
-            self._units.verified(account, self._database.transaction(current.account_id)) as transaction,
-        ):
-            current = self._get(image_id, owner_id, transaction)
-            changed = apply_changes(current, values)
-            if changed != current:
-                now = self._clock()
-                changed = attrs.evolve(changed, updated_at=now)
-                require_album(self._albums, changed.album_id, changed.account_id, transaction)
-                self._images.update(transaction, changed)
-                if current.is_public and not changed.is_public:
-                    self._cache_purges.record(transaction, [image_id], now)
-                if changed.album_id != current.album_id:
-                    for album_id in filter(None, (current.album_id, changed.album_id)):
-                        record_membership_change(
-                            self._albums, unit, transaction, album_id, changed.account_id, now
-                        )
-        return changed
+        changed = self._update({current.id: current}, values, current.account_id, account)
+        if current.id not in changed:
+            raise NotFoundError(image_not_found_text(current.id))
+        return changed[current.id][0]
 
     def validate(self, changes: Mapping[str, object], *, owner: Owner) -> None:
         """Raise ValidationError unless an account's images can be changed in the given way, as by `update`.
@@ -223,7 +141,7 @@ class ImageService:
             NotFoundError: There is no such account.
             ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        validate_changes(changes, self._albums, get_account(self._accounts, owner).id)
+        validate_changes(changes, self._records.albums, get_account(self._records.accounts, owner).id)
 
     def update_many(
         self,
@@ -252,7 +170,17 @@ class ImageService:
             ValidationError: There are no or too many images, or a value is not allowed; nothing has changed,
                 and all errors are reported together.
         """
-        return self._bulk.update(images, dict(changes), owner=owner, admit=admit)
+        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
+        with errors.catch():
+            ids = parse_image_ids(images, MAX_IMAGES)
+        with errors.catch():
+            values = validate_changes(dict(changes), self._records.albums, account.id)
+        errors.raise_if_any()
+        if admit is not None:
+            admit(len(ids))
+        current = self._records.images.get_many(filter(is_image_id, ids), account.id)
+        changed = self._update(current, values, account.id, account)
+        return tuple(_result(image_id, changed.get(ImageId(image_id), (None, None))[1]) for image_id in ids)
 
     def delete_many(
         self, images: Iterable[ImageRef], *, owner: Owner, admit: Admit | None = None
@@ -272,7 +200,19 @@ class ImageService:
             NotFoundError: There is no such account.
             ValidationError: There are no or too many images; nothing is deleted.
         """
-        return self._bulk.delete(images, owner=owner, admit=admit)
+        account, ids = get_account(self._records.accounts, owner), parse_image_ids(images, MAX_IMAGES)
+        if admit is not None:
+            admit(len(ids))
+        outcomes = self._deleter.delete([ImageId(id_) for id_ in ids if is_image_id(id_)], account)
+        results = []
+        for image_id in ids:
+            outcome = outcomes.get(ImageId(image_id))
+            if isinstance(outcome, Exception):
+                error = outcome if isinstance(outcome, ImageHostError) else InternalError()
+                results.append(BulkResult(image_id, BulkStatus.FAILED, error))
+            else:
+                results.append(_result(image_id, BulkStatus.DELETED if outcome else None))
+        return tuple(results)
 
     def delete(self, image: ImageRef, *, owner: Owner | None = None) -> DeletedImage:
         """Delete an image: once this returns, no byte of it or of its variants remains.
@@ -288,16 +228,9 @@ class ImageService:
             NotFoundError: There is no such image, or another account owns it.
             InternalError: Some files are left; the next attempt or `maintenance.cleanup` removes them.
         """
-        return self._delete(image_id_of(image), self._owner(owner))
-
-    def delete_from_album(self, image_id: ImageId, album_id: AlbumId, owner: Account) -> DeletedImage:
-        """Delete an image, as `delete` does, if it is still in an album of its owner.
-
-        Raises:
-            NotFoundError: The album has no such image.
-            InternalError: As for `delete`.
-        """
-        return self._delete(image_id, owner, album_id)
+        deleted = self._deleter.delete_one(image_id_of(image), self._owner(owner))
+        assert deleted is not None
+        return deleted
 
     def signed_url(
         self,
@@ -323,14 +256,16 @@ class ImageService:
         account, errors, current = self._owner(owner), ErrorCollector(), None
         principal = None if account is None else self._units.verify(account)
         with errors.catch():
-            current = self._get(image_id_of(image), None if account is None else account.id, self._database)
+            current = self._get(
+                image_id_of(image), None if account is None else account.id, self._records.database
+            )
         with errors.catch():
             transform = self._signer.validate(params, current)
         with errors.catch():
             require_lifetime(expires_in)
         errors.raise_if_any()
         assert current is not None
-        key = self._signer.key_of(current.account_id)
+        key = self._signer.keys.read(current.account_id)
         return self._signer.sign(key, current, transform, expires_in, principal)
 
     def validate_signing(
@@ -371,17 +306,101 @@ class ImageService:
             ValidationError: Values are not allowed, or there are no or too many items; every one is listed in
                 `errors`, by names such as `items[3].w`.
         """
-        return self._bulk.signed_urls(items, owner=owner, expires_in=expires_in)
+        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
+        principal = self._units.verify(account)
+        signable: list[tuple[Image, Transform]] = []
+        with errors.catch():
+            given = _parse_items(items)
+            ids = (item.get("image_id") for item in given if isinstance(item, Mapping))
+            images = self._records.images.get_many(filter(is_image_id, ids), account.id)
+            for index, item in enumerate(given):
+                with errors.catch():
+                    signable.append(self._validate_item(f"items[{index}]", item, images))
+        with errors.catch():
+            require_lifetime(expires_in)
+        errors.raise_if_any()
+        key = self._signer.keys.read(account.id)
+        return tuple(self._signer.sign(key, *item, expires_in, principal) for item in signable)
 
-    def _delete(
-        self, image_id: ImageId, owner: Account | None, album_id: AlbumId | None = None
-    ) -> DeletedImage:
-        result = self._deleter.delete([image_id], owner, album_id).get(image_id)
-        if result is None:
-            raise NotFoundError(image_not_found_text(image_id))
-        if isinstance(result, Exception):
-            raise result
-        return result
+    def _update(
+        self,
+        images: Mapping[ImageId, Image],
+        changes: Mapping[str, Any],
+        account_id: AccountId,
+        owner: Account | None,
+    ) -> dict[ImageId, tuple[Image, BulkStatus]]:
+        """Change images in one transaction, and record one `album.updated` for each album that changes.
+
+        Args:
+            images: The images of one account as they were read, by id.
+            changes: The changes of each, validated.
+            account_id: The account.
+            owner: The account, if its token must permit the change.
+
+        Returns:
+            Those that still exist, as they are now.
+        """
+        if all(apply_changes(image, changes) == image for image in images.values()):
+            if owner is not None:
+                self._units.verify(owner)
+            return {image_id: (image, BulkStatus.UNCHANGED) for image_id, image in images.items()}
+        records, now = self._records, self._clock()
+        results: dict[ImageId, tuple[Image, BulkStatus]] = {}
+        albums: dict[AlbumId, None] = {}
+        with (
+            self._units.begin() as unit,
+            self._files.locks.acquire_all("image", images),
+            self._files.generations.bump(*images),
+            self._units.verified(owner, records.database.transaction(account_id)) as transaction,
+        ):
+            require_album(records.albums, changes.get("album_id"), account_id, transaction)
+            for image_id, image in records.images.get_many(images, account_id, transaction).items():
+                changed, status = apply_changes(image, changes), BulkStatus.UNCHANGED
+                if changed != image:
+                    changed, status = attrs.evolve(changed, updated_at=now), BulkStatus.UPDATED
+                    records.images.update(transaction, changed)
+                if image.is_public and not changed.is_public:
+                    records.cache_purges.record(transaction, [image_id], now)
+                if changed.album_id != image.album_id:
+                    albums |= dict.fromkeys(filter(None, (image.album_id, changed.album_id)))
+                results[image_id] = changed, status
+            for album_id in albums:
+                record_membership_change(records.albums, unit, transaction, album_id, account_id, now)
+        return results
+
+    def _validate_item(
+        self, name: str, item: object, images: Mapping[ImageId, Image]
+    ) -> tuple[Image, Transform]:
+        """Return the image and the transform of an item.
+
+        Args:
+            name: The item's name in errors.
+            item: The item.
+            images: The images of the account, by id.
+
+        Raises:
+            NotFoundError: The account has no such image; the error also names parameters not allowed.
+            ValidationError: Parameters are not allowed; every one is listed in `errors`.
+        """
+        if not isinstance(item, Mapping):
+            raise ValidationError(errors=[FieldError(name, "an object", quote_value(item))])
+        errors, image_id = ErrorCollector(), item.get("image_id")
+        image = images.get(image_id) if is_image_id(image_id) else None
+        if image is None:
+            received = "nothing" if image_id is None else quote_value(image_id)
+            kind = NotFoundError if isinstance(image_id, str) else ValidationError
+            errors.add(
+                kind(errors=[FieldError(f"{name}.image_id", "the id of one of your images", received)])
+            )
+        params = {parameter: value for parameter, value in item.items() if parameter != "image_id"}
+        try:
+            transform = self._signer.validate(params, image)
+        except ValidationError as error:
+            renamed = [attrs.evolve(each, name=f"{name}.{each.name}") for each in error.errors]
+            errors.add(ValidationError(errors=renamed))
+        errors.raise_if_any()
+        assert image is not None
+        return image, transform
 
     def _owner(self, owner: Owner | None) -> Account | None:
         """Return the account that must own an image; `None` for any account.
@@ -389,7 +408,7 @@ class ImageService:
         Raises:
             NotFoundError: There is no such account.
         """
-        return None if owner is None else get_account(self._accounts, owner)
+        return None if owner is None else get_account(self._records.accounts, owner)
 
     def _owner_id(self, owner: Owner | None) -> AccountId | None:
         account = self._owner(owner)
@@ -397,8 +416,8 @@ class ImageService:
 
     def _get(self, image_id: ImageId, owner_id: AccountId | None, queryable: Queryable) -> Image:
         if owner_id is not None:
-            return _require(self._images.get_owned(image_id, owner_id, queryable), image_id)
-        return _require(self._images.get(image_id, queryable), image_id)
+            return _require(self._records.images.get_owned(image_id, owner_id, queryable), image_id)
+        return _require(self._records.images.get(image_id, queryable), image_id)
 
 
 def _require(image: Image | None, image_id: ImageId) -> Image:
@@ -407,13 +426,21 @@ def _require(image: Image | None, image_id: ImageId) -> Image:
     return image
 
 
-def read_stored_camera_data(blobs: BlobStore, image: Image) -> CameraData:
-    """Return what the EXIF, XMP and IPTC in the master of an image say.
+def _parse_items(items: object) -> list[object]:
+    """Return the items of a request to sign URLs.
 
     Raises:
-        NotFoundError: The image was deleted meanwhile.
-        InternalError: The master is damaged.
-        UnavailableError: The store does not respond.
+        ValidationError: There are none or too many.
     """
-    with blobs.open(image.id, checksum=image.sha256) as file:
-        return read_camera_data(read_metadata(file, file.seek(0, os.SEEK_END)))
+    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
+        raise ValidationError(errors=[FieldError("items", "a list of objects", quote_value(items))])
+    given = list(items)
+    if not 1 <= len(given) <= MAX_IMAGES:
+        raise ValidationError(errors=[FieldError("items", f"1 to {MAX_IMAGES} objects", f"{len(given)}")])
+    return given
+
+
+def _result(image_id: str, status: BulkStatus | None) -> BulkResult:
+    if status is None:
+        return BulkResult(image_id, BulkStatus.NOT_FOUND, NotFoundError(image_not_found_text(image_id)))
+    return BulkResult(image_id, status)

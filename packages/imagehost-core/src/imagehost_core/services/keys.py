@@ -10,9 +10,8 @@ from typing import Any
 import attrs
 from attrs import field, frozen
 
-from imagehost_core._util.clock import Clock
-from imagehost_core.db import AccountRepository, Database, KeyRepository, SessionRepository
 from imagehost_core.db.engines.database import Queryable
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
     ConflictError,
     ErrorCollector,
@@ -23,7 +22,7 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.ids import Random, new_key_id
+from imagehost_core.ids import new_key_id
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import (
     ALL_SCOPES,
@@ -42,7 +41,7 @@ from imagehost_core.services.principals import (
     principal_of,
 )
 from imagehost_core.services.references import KeyRef, Owner, get_account, key_id_of
-from imagehost_core.services.unit_of_work import UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, is_valid_text
 
@@ -54,14 +53,10 @@ MAX_NAME = 100
 class KeyService:
     """The API keys of a host."""
 
-    _database: Database = field(repr=False)
-    _keys: KeyRepository = field(repr=False)
-    _sessions: SessionRepository = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
+    _records: Repositories = field(repr=False)
     _principals: PrincipalCache = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
-    _clock: Clock = field(repr=False)
-    _random: Random = field(repr=False)
+    _env: Environment = field(repr=False)
 
     def create(
         self,
@@ -83,10 +78,10 @@ class KeyService:
             NotFoundError: There is no such account.
             ValidationError: A value is not allowed; all errors are reported together.
         """
-        account = get_account(self._accounts, owner)
+        account = get_account(self._records.accounts, owner)
         created = self._new_key(account, name=name, scopes=scopes, expires_at=expires_at)
         with self._units.transaction(account) as transaction:
-            self._keys.insert(transaction, created.key, token_hash(created.token))
+            self._records.keys.insert(transaction, created.key, token_hash(created.token))
         return created
 
     def create_first(self, *, owner: Owner, name: str, password_hash: str) -> ApiKeyWithToken | None:
@@ -105,21 +100,21 @@ class KeyService:
         Raises:
             NotFoundError: There is no such account.
         """
-        account = get_account(self._accounts, owner)
+        account = get_account(self._records.accounts, owner)
         created = self._new_key(account, name=name, scopes=ALL_SCOPES, expires_at=None)
         account_id = account.id
-        with self._database.transaction(account_id) as transaction:
-            if self._keys.is_any(account_id, transaction):
+        with self._records.database.transaction(account_id) as transaction:
+            if self._records.keys.is_any(account_id, transaction):
                 return None
-            self._accounts.set_password_hash(transaction, account_id, password_hash)
-            self._keys.insert(transaction, created.key, token_hash(created.token))
+            self._records.accounts.set_password_hash(transaction, account_id, password_hash)
+            self._records.keys.insert(transaction, created.key, token_hash(created.token))
         return created
 
     def _new_key(self, account: Account, **fields: object) -> ApiKeyWithToken:
-        now = self._clock()
-        values, token = _validate_key(fields, now), new_token(TokenKind.KEY, self._random)
+        now = self._env.clock()
+        values, token = _validate_key(fields, now), new_token(TokenKind.KEY, self._env.random)
         key = ApiKey(
-            id=new_key_id(self._random),
+            id=new_key_id(self._env.random),
             account_id=account.id,
             prefix=token[:PREFIX_LENGTH],
             last_used_at=None,
@@ -135,8 +130,8 @@ class KeyService:
         Raises:
             NotFoundError: There is no such account.
         """
-        account = get_account(self._accounts, owner)
-        return self._keys.list_by_account(account.id, page or PageRequest())
+        account = get_account(self._records.accounts, owner)
+        return self._records.keys.list_by_account(account.id, page or PageRequest())
 
     def get(self, key: KeyRef, *, owner: Owner) -> ApiKey:
         """Return a key of an account.
@@ -144,7 +139,7 @@ class KeyService:
         Raises:
             NotFoundError: The account has no such key.
         """
-        return self._get(key, get_account(self._accounts, owner), self._database)
+        return self._get(key, get_account(self._records.accounts, owner), self._records.database)
 
     def update(self, key: KeyRef, *, owner: Owner, **changes: object) -> ApiKey:
         """Change the given fields of a key.
@@ -159,9 +154,9 @@ class KeyService:
             ValidationError: Values are not allowed; every one is listed in `errors`.
             ConflictError: The key is revoked.
         """
-        account, errors, now = get_account(self._accounts, owner), ErrorCollector(), self._clock()
+        account, errors, now = get_account(self._records.accounts, owner), ErrorCollector(), self._env.clock()
         with errors.catch():
-            self._get(key, account, self._database)
+            self._get(key, account, self._records.database)
         with errors.catch():
             values = _validate_key(changes, now)
         errors.raise_if_any()
@@ -171,7 +166,7 @@ class KeyService:
             if current.revoked_at is not None:
                 raise ConflictError("expected a key that is not revoked but received one that is")
             changed = attrs.evolve(current, **values)
-            self._keys.update(transaction, changed)
+            self._records.keys.update(transaction, changed)
         return changed
 
     def validate(self, fields: Mapping[str, object]) -> None:
@@ -180,7 +175,7 @@ class KeyService:
         Raises:
             ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        _validate_key(fields, self._clock())
+        _validate_key(fields, self._env.clock())
 
     def revoke(self, key: KeyRef, *, owner: Owner) -> ApiKey:
         """Revoke a key at once, in every process. Revoking it again changes nothing.
@@ -188,12 +183,12 @@ class KeyService:
         Raises:
             NotFoundError: The account has no such key.
         """
-        account = get_account(self._accounts, owner)
+        account = get_account(self._records.accounts, owner)
         with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
             current = self._get(key, account, transaction)
             if current.revoked_at is None:
-                current = attrs.evolve(current, revoked_at=self._clock())
-                self._keys.update(transaction, current)
+                current = attrs.evolve(current, revoked_at=self._env.clock())
+                self._records.keys.update(transaction, current)
         return current
 
     def authenticate(self, token: str) -> Principal:
@@ -203,26 +198,29 @@ class KeyService:
             UnauthorizedError: The token is malformed, unknown, expired or revoked, or its account is
                 suspended. The error does not say which.
         """
-        kind, now, hashed = parse_token(token), self._clock(), token_hash(token)
+        kind, now, hashed = parse_token(token), self._env.clock(), token_hash(token)
         cached = self._principals.get(hashed, now)
         if cached is not None:
             return cached
         generation = self._principals.generation()
         found: tuple[ApiKey | Session, Account] | None = (
-            self._sessions.get_by_token_hash(hashed, now)
+            self._records.sessions.get_by_token_hash(hashed, now)
             if kind is TokenKind.SESSION
-            else self._keys.get_by_token_hash(hashed)
+            else self._records.keys.get_by_token_hash(hashed)
         )
         if found is None:
             raise UnauthorizedError(INVALID_TOKEN)
         principal, last_used_at = principal_of(*found, now), found[0].last_used_at or _NEVER
         if abs(now - last_used_at) >= LAST_USED_RESOLUTION:
             # A full disk must not lock clients out: they delete images to free space.
-            with suppress(InsufficientStorageError), self._database.transaction(blind=True) as transaction:
+            with (
+                suppress(InsufficientStorageError),
+                self._records.database.transaction(blind=True) as transaction,
+            ):
                 if principal.key_id is not None:
-                    self._keys.set_last_used(transaction, principal.key_id, now)
+                    self._records.keys.set_last_used(transaction, principal.key_id, now)
                 elif principal.session_id is not None:
-                    self._sessions.set_last_used(transaction, principal.session_id, now)
+                    self._records.sessions.set_last_used(transaction, principal.session_id, now)
                 last_used_at = now
         self._principals.put(hashed, principal, generation, last_used_at)
         return principal
@@ -235,11 +233,11 @@ class KeyService:
         Returns:
             `None` if only `authenticate` can tell.
         """
-        return self._principals.get(token_hash(token), self._clock()) if token.isascii() else None
+        return self._principals.get(token_hash(token), self._env.clock()) if token.isascii() else None
 
     def _get(self, key: KeyRef, account: Account, queryable: Queryable) -> ApiKey:
         key_id = key_id_of(key)
-        record = self._keys.get(key_id, account.id, queryable)
+        record = self._records.keys.get(key_id, account.id, queryable)
         if record is None:
             raise NotFoundError(f"expected the id of one of your API keys but received {quote_value(key_id)}")
         return record

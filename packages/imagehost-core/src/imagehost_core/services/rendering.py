@@ -26,10 +26,10 @@ from imagehost_core.limits import account_key
 from imagehost_core.models import Image
 from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.steps import QueueSteps
-from imagehost_core.storage import MASTER, BlobStore
+from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import derivative_name
-from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.storage.checksums import recorded_checksum
+from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.transform import Size, Transform, plan
 from imagehost_core.workers import Cost, ImageExecutor, Lane, WorkerRequest, render_cost
 from imagehost_core.workers.process import Worker
@@ -75,8 +75,7 @@ class RenderSource:
 class RenderingService:
     """The renderer of a host: the variant cache in front of the image worker processes."""
 
-    _blobs: BlobStore = field(repr=False)
-    _variants: VariantCache = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _executor: ImageExecutor = field(repr=False)
     _timeout_seconds: float = field(repr=False)
 
@@ -99,19 +98,19 @@ class RenderingService:
             UnavailableError: The render queue is full, or the render timed out.
             InternalError: The master is damaged.
         """
-        cached = self._variants.open(image.id, key)
+        cached = self._files.variants.open(image.id, key)
         if cached is not None:
             return cached
-        data = self._variants.fetch(image.id, key)
+        data = self._files.variants.fetch(image.id, key)
         if data is None:
             data = yield from self._render_from_source(image, key, job, client)
-        return self._variants.open_stored(image.id, key, data)
+        return self._files.variants.open_stored(image.id, key, data)
 
     def _render_from_source(self, image: Image, key: str, job: RenderJob, client: str) -> QueueSteps[bytes]:
         until = time.monotonic() + self._timeout_seconds
         source = choose_source(image, job)
         files = [
-            partial(self._blobs.open, image.id, name, checksum=recorded_checksum(image, name))
+            partial(self._files.blobs.open, image.id, name, checksum=recorded_checksum(image, name))
             for name in dict.fromkeys((source.name, MASTER))
         ]
         intermediate = source.intermediate
@@ -155,7 +154,7 @@ class RenderingService:
             files: Open the file to render from, then the one to use where that is lost or damaged.
             share: Whether other hosts can use the variant.
         """
-        while (data := self._variants.get(image.id, key)) is None:
+        while (data := self._files.variants.get(image.id, key)) is None:
             worker = yield from self._executor.wait(request)
             if worker is None:
                 continue  # Another request has rendered the variant.
@@ -165,7 +164,7 @@ class RenderingService:
                 finally:
                     # Before the write to the disk, so that the next task can start meanwhile.
                     self._executor.release(worker)
-                self._variants.put(image.id, key, data, share=share)
+                self._files.variants.put(image.id, key, data, share=share)
             return data
         return data
 

@@ -6,15 +6,14 @@ from datetime import timedelta
 
 from attrs import field, frozen
 
-from imagehost_core._util.clock import Clock
-from imagehost_core.db import AccountRepository, Database, SessionRepository
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError, UnauthorizedError, quote_value
-from imagehost_core.ids import Random, new_session_id
+from imagehost_core.ids import new_session_id
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Page, Session, SessionWithToken
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import Owner, SessionRef, get_account, session_id_of
-from imagehost_core.services.unit_of_work import UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.settings import SessionSettings
 from imagehost_core.tokens import TokenKind, new_token, token_hash
 
@@ -28,14 +27,11 @@ MAX_SESSIONS = 1_000
 class SessionService:
     """The sessions of a host."""
 
-    _database: Database = field(repr=False)
-    _sessions: SessionRepository = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
+    _records: Repositories = field(repr=False)
     _principals: PrincipalCache = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _settings: SessionSettings = field(repr=False)
-    _clock: Clock = field(repr=False)
-    _random: Random = field(repr=False)
+    _env: Environment = field(repr=False)
 
     def create(
         self,
@@ -60,9 +56,9 @@ class SessionService:
         Raises:
             UnauthorizedError: The account is suspended or deleted, or its password has been changed.
         """
-        token, now = new_token(TokenKind.SESSION, self._random), self._clock()
+        token, now = new_token(TokenKind.SESSION, self._env.random), self._env.clock()
         session = Session(
-            id=new_session_id(self._random),
+            id=new_session_id(self._env.random),
             account_id=account.id,
             user_agent=_printable(user_agent),
             ip_address=ip_address,
@@ -70,17 +66,17 @@ class SessionService:
             expires_at=now + timedelta(seconds=self._settings.lifetime_seconds),
             last_used_at=now,
         )
-        is_full = self._sessions.count(account.id, now) >= MAX_SESSIONS
-        begin = self._database.transaction(account.id)
+        is_full = self._records.sessions.count(account.id, now) >= MAX_SESSIONS
+        begin = self._records.database.transaction(account.id)
         with self._principals.invalidated_by(begin) if is_full else begin as transaction:
-            current = self._accounts.get_by_name(account.name, transaction)
+            current = self._records.accounts.get_by_name(account.name, transaction)
             if current is None or current.id != account.id or current.suspended_at is not None:
                 raise UnauthorizedError("expected an account that is not suspended")
-            if password_hash not in (None, self._accounts.password_hash(account.id, transaction)):
+            if password_hash not in (None, self._records.accounts.password_hash(account.id, transaction)):
                 raise UnauthorizedError("expected the account's current password but received an old one")
             if is_full:
-                self._sessions.delete_oldest(transaction, account.id, keep=MAX_SESSIONS - 1)
-            self._sessions.insert(transaction, session, token_hash(token))
+                self._records.sessions.delete_oldest(transaction, account.id, keep=MAX_SESSIONS - 1)
+            self._records.sessions.insert(transaction, session, token_hash(token))
         return SessionWithToken(current, session, token)
 
     def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Session]:
@@ -89,8 +85,8 @@ class SessionService:
         Raises:
             NotFoundError: There is no such account.
         """
-        account = get_account(self._accounts, owner)
-        return self._sessions.list_by_account(account.id, self._clock(), page or PageRequest())
+        account = get_account(self._records.accounts, owner)
+        return self._records.sessions.list_by_account(account.id, self._env.clock(), page or PageRequest())
 
     def delete(self, session: SessionRef, *, owner: Owner) -> None:
         """End a session of an account at once, in every process.
@@ -98,18 +94,18 @@ class SessionService:
         Raises:
             NotFoundError: The account has no such session, or it has expired.
         """
-        account, session_id = get_account(self._accounts, owner), session_id_of(session)
+        account, session_id = get_account(self._records.accounts, owner), session_id_of(session)
         with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
-            if self._sessions.get(session_id, account.id, self._clock(), transaction) is None:
+            if self._records.sessions.get(session_id, account.id, self._env.clock(), transaction) is None:
                 raise NotFoundError(
                     f"expected the id of one of your sessions but received {quote_value(session_id)}"
                 )
-            self._sessions.delete(transaction, session_id)
+            self._records.sessions.delete(transaction, session_id)
 
     def end(self, token: str) -> None:
         """End the session of a token at once, in every process; no error if it has ended."""
-        with self._principals.invalidated_by(self._database.transaction(blind=True)) as transaction:
-            self._sessions.delete_by_token_hash(transaction, token_hash(token))
+        with self._principals.invalidated_by(self._records.database.transaction(blind=True)) as transaction:
+            self._records.sessions.delete_by_token_hash(transaction, token_hash(token))
 
     def end_others(self, session: SessionRef, *, owner: Owner) -> int:
         """End all sessions of an account but one, and return how many there were.
@@ -117,9 +113,9 @@ class SessionService:
         Raises:
             NotFoundError: There is no such account.
         """
-        account = get_account(self._accounts, owner)
+        account = get_account(self._records.accounts, owner)
         with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
-            return self._sessions.delete_all(transaction, account.id, keep=session_id_of(session))
+            return self._records.sessions.delete_all(transaction, account.id, keep=session_id_of(session))
 
 
 def _printable(text: str) -> str:

@@ -11,21 +11,18 @@ from collections.abc import Mapping
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import AccountRepository
 from imagehost_core.errors import (
     BadRequestError,
     ErrorCollector,
     FieldError,
-    NotFoundError,
     ValidationError,
     misspelled_names,
     quote_value,
 )
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.ids import AccountId
 from imagehost_core.models import Image, Principal
 from imagehost_core.resources import UrlBuilder
-from imagehost_core.services.access import require_allowed_transform
+from imagehost_core.services.access import SigningKeys, require_allowed_transform
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.transform import (
@@ -34,7 +31,6 @@ from imagehost_core.transform import (
     Transform,
     parse_transform,
     sign_url,
-    signing_key,
 )
 
 
@@ -42,11 +38,10 @@ from imagehost_core.transform import (
 class UrlSigner:
     """The signer of image URLs, with the secrets of the host and of the account."""
 
-    _accounts: AccountRepository = field(repr=False)
+    keys: SigningKeys = field(repr=False)
     _resolver: ImageResolver = field(repr=False)
     _urls: UrlBuilder = field(repr=False)
     _settings: DeliverySettings = field(repr=False)
-    _secret: bytes = field(repr=False)
     _clock: Clock = field(repr=False)
 
     def validate(self, params: str | Mapping[str, object] | Transform, image: Image | None) -> Transform:
@@ -77,24 +72,13 @@ class UrlSigner:
             raise ValidationError(error.details, errors=error.errors) from error
         return transform
 
-    def key_of(self, account_id: AccountId) -> bytes:
-        """Return the signing key of an account.
-
-        Raises:
-            NotFoundError: There is no such account.
-        """
-        secret = self._accounts.signing_secret(account_id)
-        if secret is None:
-            raise NotFoundError("expected an account that exists but it was deleted")
-        return signing_key(self._secret, secret)
-
     def sign(
         self, key: bytes, image: Image, transform: Transform, expires_in: int, principal: Principal | None
     ) -> str:
         """Return the signed URL of a transform of an image.
 
         Args:
-            key: The key of the image's account, from `key_of`.
+            key: The key of the image's account, from `keys`.
             image: The image.
             transform: The transform, which `validate` has checked.
             expires_in: Seconds, from 1 to a year, which `require_lifetime` has checked.

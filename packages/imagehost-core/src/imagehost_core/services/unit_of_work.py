@@ -7,22 +7,18 @@ the work for a request that is refused anyway.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from attrs import field, frozen
 
-from imagehost_core._util.clock import Clock
+from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.authorization import AuthorizedAccount, require_permission
-from imagehost_core.db import (
-    AccountRepository,
-    Database,
-    KeyRepository,
-    OutboxRepository,
-    SessionRepository,
-)
+from imagehost_core.db import OutboxRepository
 from imagehost_core.db.engines.database import Transaction
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError
 from imagehost_core.events import (
     AlbumCreated,
@@ -34,13 +30,32 @@ from imagehost_core.events import (
 )
 from imagehost_core.ids import AccountId, EventId, Random, new_event_id
 from imagehost_core.models import ALL_SCOPES, Account, Album, ApiKey, Image, Principal, Session
+from imagehost_core.observer import Observer, ignore
 from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.principals import principal_of
+from imagehost_core.webhooks import HostResolver, resolve_host
 
 Subscriber = Callable[[Event], object]
 """A callback of the embedding program, called with each event."""
 
 log = logging.getLogger(__name__)
+
+
+@frozen
+class Environment:
+    """What a host takes from outside; by default from the system.
+
+    Attributes:
+        clock: The current time.
+        random: Unpredictable bytes.
+        resolve: The DNS lookup of webhook hosts.
+        observe: Receives measurements.
+    """
+
+    clock: Clock = utc_now
+    random: Random = os.urandom
+    resolve: HostResolver = resolve_host
+    observe: Observer = ignore
 
 
 @frozen
@@ -79,14 +94,13 @@ class UnitOfWork:
 
     _outbox: OutboxRepository
     _urls: UrlBuilder
-    _clock: Clock
-    _random: Random
+    _env: Environment
     events: list[Event] = field(factory=list)
 
     def image_uploaded(self, transaction: Transaction, image: Image) -> None:
         """Record `image.uploaded`."""
         record = self._urls.image_record(image)
-        event = ImageUploaded(id=self._new_id(), timestamp=self._clock(), data=record)
+        event = ImageUploaded(id=self._new_id(), timestamp=self._env.clock(), data=record)
         self._record(transaction, image.account_id, event)
 
     def image_deleted(self, transaction: Transaction, account_id: AccountId, deleted: DeletedImage) -> None:
@@ -97,17 +111,17 @@ class UnitOfWork:
     def album_created(self, transaction: Transaction, album: Album) -> None:
         """Record `album.created`."""
         record = self._urls.album_record(album)
-        event = AlbumCreated(id=self._new_id(), timestamp=self._clock(), data=record)
+        event = AlbumCreated(id=self._new_id(), timestamp=self._env.clock(), data=record)
         self._record(transaction, album.account_id, event)
 
     def album_updated(self, transaction: Transaction, album: Album) -> None:
         """Record `album.updated`: a field or the membership changed."""
         record = self._urls.album_record(album)
-        event = AlbumUpdated(id=self._new_id(), timestamp=self._clock(), data=record)
+        event = AlbumUpdated(id=self._new_id(), timestamp=self._env.clock(), data=record)
         self._record(transaction, album.account_id, event)
 
     def _new_id(self) -> EventId:
-        return new_event_id(self._random)
+        return new_event_id(self._env.random)
 
     def _record(self, transaction: Transaction, account_id: AccountId, event: Event) -> None:
         self._outbox.record(transaction, account_id, event)
@@ -118,14 +132,9 @@ class UnitOfWork:
 class UnitOfWorkFactory:
     """The factory of units of work and their transactions; it publishes their events."""
 
-    _database: Database
-    _accounts: AccountRepository
-    _keys: KeyRepository
-    _sessions: SessionRepository
-    _outbox: OutboxRepository
+    _records: Repositories
     _urls: UrlBuilder
-    _clock: Clock
-    _random: Random
+    _env: Environment
     bus: EventBus = field(factory=EventBus)
 
     @contextmanager
@@ -134,14 +143,14 @@ class UnitOfWorkFactory:
 
         Acquire locks inside the block, so that they are released before a subscriber is called.
         """
-        unit = UnitOfWork(self._outbox, self._urls, self._clock, self._random)
+        unit = UnitOfWork(self._records.outbox, self._urls, self._env)
         yield unit
         for event in unit.events:
             self.bus.publish(event)
 
     def transaction(self, account: Account) -> AbstractContextManager[Transaction]:
         """Run a block in a write transaction of an account, after `verify`."""
-        return self.verified(account, self._database.transaction(account.id))
+        return self.verified(account, self._records.database.transaction(account.id))
 
     @contextmanager
     def verified(
@@ -169,17 +178,17 @@ class UnitOfWorkFactory:
             ForbiddenError: It does not permit the operation any more.
         """
         lock = "" if transaction is None else transaction.dialect.for_share
-        current = self._accounts.get(account.id, transaction, lock=lock)
+        current = self._records.accounts.get(account.id, transaction, lock=lock)
         if not isinstance(account, AuthorizedAccount):
             if current is None:
                 raise NotFoundError(f"expected an account that exists but {account.name} was deleted")
             return Principal(current, ALL_SCOPES)
-        key_id, session_id, now = account.principal.key_id, account.principal.session_id, self._clock()
+        key_id, session_id, now = account.principal.key_id, account.principal.session_id, self._env.clock()
         token: ApiKey | Session | None = None
         if key_id is not None:
-            token = self._keys.get(key_id, account.id, transaction, lock=lock)
+            token = self._records.keys.get(key_id, account.id, transaction, lock=lock)
         elif session_id is not None:
-            token = self._sessions.get(session_id, account.id, now, transaction, lock=lock)
+            token = self._records.sessions.get(session_id, account.id, now, transaction, lock=lock)
         principal = principal_of(token, current, now)
         for requirement in account.requirements:
             require_permission(principal, requirement)

@@ -18,25 +18,25 @@ from typing import BinaryIO, Unpack
 
 from attrs import field, frozen
 
-from imagehost_core._util.clock import Clock
 from imagehost_core._util.fields import parse_positive_int
-from imagehost_core.db import AccountRepository, AlbumRepository, Database, ImageRepository
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, ImageHostError
 from imagehost_core.headers import ImageHeader, scan
-from imagehost_core.ids import ID_LENGTH, MAX_ALBUM_ID, ImageId, Random, base62, new_image_id
+from imagehost_core.ids import ID_LENGTH, MAX_ALBUM_ID, ImageId, base62, new_image_id
 from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.limits import account_key, require_quota
 from imagehost_core.models import Account, Image
-from imagehost_core.observer import Observer, UploadEnded
+from imagehost_core.observer import UploadEnded
 from imagehost_core.services.albums import require_album
 from imagehost_core.services.idempotency import ResultRecorder
 from imagehost_core.services.references import Owner, get_account
-from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
-from imagehost_core.settings import LimitSettings, UploadSettings
-from imagehost_core.storage import BlobStore, LockManager, StagedFile, StagingArea
+from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
+from imagehost_core.settings import Settings
+from imagehost_core.storage import StagedFile
 from imagehost_core.storage.blob_store import MASTER, derivative_name
 from imagehost_core.storage.checksums import file_checksum
 from imagehost_core.storage.durable import translate_disk_errors
+from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import Size
 from imagehost_core.uploads import (
@@ -58,21 +58,12 @@ UploadSource = StagedFile | str | os.PathLike[str] | bytes | BinaryIO
 class UploadService:
     """The uploads of a host."""
 
-    _database: Database = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
-    _albums: AlbumRepository = field(repr=False)
-    _images: ImageRepository = field(repr=False)
-    _blobs: BlobStore = field(repr=False)
-    _staging: StagingArea = field(repr=False)
-    _locks: LockManager = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _executor: ImageExecutor = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
-    _limits: LimitSettings = field(repr=False)
-    _defaults: UploadSettings = field(repr=False)
-    _ingest_timeout_seconds: float = field(repr=False)
-    _clock: Clock = field(repr=False)
-    _random: Random = field(repr=False)
-    _observe: Observer = field(repr=False)
+    _settings: Settings = field(repr=False)
+    _env: Environment = field(repr=False)
 
     def stage(self) -> StagedFile:
         """Return an empty staged file that grows by `write`, for `upload`; closing it removes it.
@@ -80,7 +71,7 @@ class UploadService:
         Raises:
             InsufficientStorageError: Less than the minimum free disk space is left.
         """
-        return self._staging.stage()
+        return self._files.staging.stage()
 
     def upload(
         self,
@@ -106,7 +97,7 @@ class UploadService:
         """
         if options is not None and keywords:
             raise TypeError(f"expected options or keywords but received both: {', '.join(sorted(keywords))}")
-        account = get_account(self._accounts, owner)
+        account = get_account(self._records.accounts, owner)
         self._units.verify(account)
         image = self._previous_result(idempotency)
         if image is not None:
@@ -114,7 +105,7 @@ class UploadService:
         if options is None:
             options = self._validate(keywords, account)
         else:
-            require_album(self._albums, options.album_id, account.id)
+            require_album(self._records.albums, options.album_id, account.id)
         original_filename = clean_filename(filename if filename is not None else _source_name(source))
         with (
             self._as_staged_file(source, original_filename) as staged,
@@ -122,10 +113,10 @@ class UploadService:
             translate_disk_errors(),
         ):
             header = self._admit(staged, account)
-            with self._staging.temporary_directory() as directory:
+            with self._files.staging.temporary_directory() as directory:
                 result = self._ingest(staged, header, options, directory, account)
                 # The master can be larger than the upload.
-                self._staging.require_free_space(0)
+                self._files.staging.require_free_space(0)
                 image = self._build_image(result, directory, account, original_filename, options, created_at)
                 self._store(image, directory, account, idempotency)
                 stored.append(image)
@@ -142,7 +133,7 @@ class UploadService:
             code = error.code if isinstance(error, ImageHostError) else ImageHostError.code
             raise
         finally:
-            self._observe(UploadEnded(code, staged.size, sum(image.size for image in stored)))
+            self._env.observe(UploadEnded(code, staged.size, sum(image.size for image in stored)))
 
     def parse_options(
         self,
@@ -163,7 +154,7 @@ class UploadService:
             ValidationError: As for `parse_upload_options`, or the account has no such album; every one is
                 listed in `errors`.
         """
-        texts, account, errors = list(fields), get_account(self._accounts, owner), ErrorCollector()
+        texts, account, errors = list(fields), get_account(self._records.accounts, owner), ErrorCollector()
         with errors.catch():
             options = parse_upload_options(texts, aliases)
         for name, text in texts:
@@ -191,12 +182,12 @@ class UploadService:
     def _require_album(self, value: int | str | None, account: Account) -> None:
         """Raise ValidationError if a value is the id of an album, but not of one of the account."""
         album_id = parse_positive_int(value, MAX_ALBUM_ID)
-        require_album(self._albums, album_id, account.id)
+        require_album(self._records.albums, album_id, account.id)
 
     def _previous_result(self, idempotency: ResultRecorder | None) -> Image | None:
         """Return the image that an earlier attempt of the same request stored."""
         image_id = idempotency.previous_result() if idempotency else None
-        return None if image_id is None else self._images.get(ImageId(image_id))
+        return None if image_id is None else self._records.images.get(ImageId(image_id))
 
     @contextmanager
     def _as_staged_file(self, source: UploadSource, name: str) -> Iterator[StagedFile]:
@@ -210,7 +201,7 @@ class UploadService:
             source.finish(name)
             yield source
             return
-        with self._staging.stage() as staged:
+        with self._files.staging.stage() as staged:
             if isinstance(source, bytes):
                 staged.write(source)
             elif isinstance(source, str | os.PathLike):
@@ -231,8 +222,8 @@ class UploadService:
         """
         with staged.path.open("rb") as file:
             header = scan(file, staged.size)
-        require_quota(self._accounts.used_bytes(account.id), 1, self._quota(account), staged.size)
-        self._staging.require_free_space(staged.size)
+        require_quota(self._records.accounts.used_bytes(account.id), 1, self._quota(account), staged.size)
+        self._files.staging.require_free_space(staged.size)
         return header
 
     def _ingest(
@@ -249,7 +240,9 @@ class UploadService:
             requested_format=options.format,
             convert_to_webp=options.convert_to_webp,
             quality=options.quality,
-            remove_exif=self._defaults.remove_exif if options.remove_exif is None else options.remove_exif,
+            remove_exif=self._settings.uploads.remove_exif
+            if options.remove_exif is None
+            else options.remove_exif,
             is_displayable=header.is_displayable,
         )
         with staged.path.open("rb") as file:
@@ -257,7 +250,7 @@ class UploadService:
                 job,
                 file,
                 header.end_offset,
-                deadline=self._ingest_timeout_seconds,
+                deadline=self._settings.rendering.ingest_timeout_seconds,
                 into=directory,
                 cost=ingest_cost(
                     header.format,
@@ -288,13 +281,13 @@ class UploadService:
         options: UploadOptions,
         created_at: datetime | None,
     ) -> Image:
-        filename = base62(ID_LENGTH, self._random) if options.auto_rename else original_filename
-        now = self._clock()
+        filename = base62(ID_LENGTH, self._env.random) if options.auto_rename else original_filename
+        now = self._env.clock()
         with (directory / MASTER).open("rb") as master:
             digest = file_digest(master, "sha256").hexdigest()
             size = master.seek(0, os.SEEK_END)
         return Image(
-            id=ImageId(new_image_id(self._random)),
+            id=ImageId(new_image_id(self._env.random)),
             account_id=account.id,
             album_id=options.album_id,
             filename=with_extension(filename, result.format),
@@ -325,9 +318,9 @@ class UploadService:
 
         The lock is held until the record is committed, so that the files are not collected as orphans.
         """
-        with self._units.begin() as unit, self._locks.acquire("image", image.id):
+        with self._units.begin() as unit, self._files.locks.acquire("image", image.id):
             try:
-                self._blobs.put(image.id, directory)
+                self._files.blobs.put(image.id, directory)
                 self._commit(unit, image, account, idempotency)
             except BaseException:
                 self._rollback(image.id)
@@ -337,9 +330,9 @@ class UploadService:
         self, unit: UnitOfWork, image: Image, account: Account, idempotency: ResultRecorder | None
     ) -> None:
         with self._units.transaction(account) as transaction:
-            require_album(self._albums, image.album_id, image.account_id, transaction)
-            self._accounts.add_usage(transaction, image.account_id, image.size, self._quota(account))
-            self._images.insert(transaction, image)
+            require_album(self._records.albums, image.album_id, image.account_id, transaction)
+            self._records.accounts.add_usage(transaction, image.account_id, image.size, self._quota(account))
+            self._records.images.insert(transaction, image)
             unit.image_uploaded(transaction, image)
             if idempotency is not None:
                 idempotency.record_result(transaction, image.id)
@@ -347,16 +340,16 @@ class UploadService:
     def _rollback(self, image_id: ImageId) -> None:
         """Remove the files of an upload that failed; if that fails, log the error and leave a marker."""
         try:
-            self._database.discard_failed_commit()
+            self._records.database.discard_failed_commit()
             # An interrupt can come after the commit; then the files stay.
-            if not self._images.exists(image_id):
-                self._blobs.delete(image_id)
+            if not self._records.images.exists(image_id):
+                self._files.blobs.delete(image_id)
         except Exception:
-            self._staging.mark_incomplete(image_id)
+            self._files.staging.mark_incomplete(image_id)
             log.exception("cannot remove files of a failed upload: image=%s", image_id)
 
     def _quota(self, account: Account) -> int:
-        return self._limits.for_account(account.limits).quota_bytes
+        return self._settings.limits.for_account(account.limits).quota_bytes
 
 
 def _source_name(source: UploadSource) -> str | None:

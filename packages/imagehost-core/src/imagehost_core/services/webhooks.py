@@ -7,32 +7,30 @@ import random as pseudo_random
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from hashlib import blake2b
 
 import attrs
 from attrs import field, frozen
 
-from imagehost_core._util.clock import Clock, to_rfc3339
+from imagehost_core._util.clock import to_rfc3339
 from imagehost_core.db import (
-    AccountRepository,
-    Database,
     LeasedDelivery,
-    OutboxRepository,
-    WebhookRepository,
 )
 from imagehost_core.db.engines.database import Queryable, Transaction
 from imagehost_core.db.repositories import leases
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
-from imagehost_core.ids import DeliveryId, Random, WebhookId, new_event_id, new_webhook_id
+from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_webhook_id
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
-from imagehost_core.observer import DeliveryAttempted, Observer
+from imagehost_core.observer import DeliveryAttempted
 from imagehost_core.services.references import DeliveryRef, Owner, WebhookRef, get_account, webhook_id_of
-from imagehost_core.services.unit_of_work import UnitOfWorkFactory
+from imagehost_core.services.remote_changes import host_identity
+from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.settings import WebhookSettings
-from imagehost_core.storage import LockManager
+from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.webhooks import (
     Attempt,
-    HostResolver,
     SenderLoad,
     after_attempt,
     new_webhook_secret,
@@ -55,18 +53,11 @@ MAX_WEBHOOKS = 100
 class WebhookService:
     """The webhooks of a host."""
 
-    _database: Database = field(repr=False)
-    _webhooks: WebhookRepository = field(repr=False)
-    _outbox: OutboxRepository = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
-    _locks: LockManager = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
-    _first_slot: int = field(repr=False)
     _settings: WebhookSettings = field(repr=False)
-    _clock: Clock = field(repr=False)
-    _random: Random = field(repr=False)
-    _resolve: HostResolver = field(repr=False)
-    _observe: Observer = field(repr=False)
+    _env: Environment = field(repr=False)
 
     def create(
         self, *, owner: Owner, url: str, events: Iterable[str] = (), description: str = ""
@@ -84,26 +75,26 @@ class WebhookService:
             ValidationError: A value is not allowed, or the account has 100 webhooks; all errors are reported
                 together.
         """
-        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
         types = events if isinstance(events, str) else tuple(events)
         with errors.catch():
             values = self._validate({"url": url, "events": types, "description": description})
         with errors.catch():
-            self._require_fewer_than_maximum(account, self._database)
+            self._require_fewer_than_maximum(account, self._records.database)
         errors.raise_if_any()
         webhook = Webhook(
-            id=new_webhook_id(self._random),
+            id=new_webhook_id(self._env.random),
             account_id=account.id,
             url=url,
             events=values["events"],  # type: ignore[arg-type]
             description=description,
             is_active=True,
-            created_at=self._clock(),
+            created_at=self._env.clock(),
         )
-        secret = new_webhook_secret(self._random)
+        secret = new_webhook_secret(self._env.random)
         with self._units.transaction(account) as transaction:
             self._require_fewer_than_maximum(account, transaction)
-            self._webhooks.insert(transaction, webhook, secret)
+            self._records.webhooks.insert(transaction, webhook, secret)
         return WebhookWithSecret(webhook, secret)
 
     def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Webhook]:
@@ -112,8 +103,8 @@ class WebhookService:
         Raises:
             NotFoundError: There is no such account.
         """
-        account = get_account(self._accounts, owner)
-        return self._webhooks.list_by_account(account.id, page or PageRequest())
+        account = get_account(self._records.accounts, owner)
+        return self._records.webhooks.list_by_account(account.id, page or PageRequest())
 
     def list_disabled(self, count: int = 20) -> tuple[Webhook, ...]:
         """Return the newest webhooks of all accounts that are disabled because they failed.
@@ -121,7 +112,7 @@ class WebhookService:
         Args:
             count: The most webhooks.
         """
-        return self._webhooks.list_disabled(count)
+        return self._records.webhooks.list_disabled(count)
 
     def get(self, webhook: WebhookRef, *, owner: Owner) -> Webhook:
         """Return the current record of an account's webhook.
@@ -129,7 +120,7 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        return self._get(webhook, get_account(self._accounts, owner), self._database)
+        return self._get(webhook, get_account(self._records.accounts, owner), self._records.database)
 
     def update(self, webhook: WebhookRef, *, owner: Owner, **changes: object) -> Webhook:
         """Change the given fields of a webhook.
@@ -145,9 +136,9 @@ class WebhookService:
             NotFoundError: The account has no such webhook; the error also names values that are not allowed.
             ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        account, errors = get_account(self._accounts, owner), ErrorCollector()
+        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
         with errors.catch():
-            self._get(webhook, account, self._database)
+            self._get(webhook, account, self._records.database)
         with errors.catch():
             values = self._validate(changes)
         errors.raise_if_any()
@@ -157,9 +148,9 @@ class WebhookService:
             # Read again: a sender may have disabled it since.
             current = self._get(webhook, account, transaction)
             changed = attrs.evolve(current, **values)  # type: ignore[arg-type]
-            self._webhooks.update(transaction, changed)
+            self._records.webhooks.update(transaction, changed)
             if current.is_active and not changed.is_active:
-                self._outbox.cancel_pending(transaction, current.id)
+                self._records.outbox.cancel_pending(transaction, current.id)
         return changed
 
     def validate(self, fields: Mapping[str, object]) -> None:
@@ -176,9 +167,9 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        account = get_account(self._accounts, owner)
+        account = get_account(self._records.accounts, owner)
         with self._units.transaction(account) as transaction:
-            self._webhooks.delete(transaction, self._get(webhook, account, transaction).id)
+            self._records.webhooks.delete(transaction, self._get(webhook, account, transaction).id)
 
     def rotate_secret(self, webhook: WebhookRef, *, owner: Owner) -> WebhookWithSecret:
         """Replace the secret of a webhook; both sign for 24 hours.
@@ -186,11 +177,11 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        account, secret = get_account(self._accounts, owner), new_webhook_secret(self._random)
+        account, secret = get_account(self._records.accounts, owner), new_webhook_secret(self._env.random)
         with self._units.transaction(account) as transaction:
             current = self._get(webhook, account, transaction)
-            until = self._clock() + SECRET_OVERLAP
-            self._webhooks.rotate_secret(transaction, current.id, secret, until)
+            until = self._env.clock() + SECRET_OVERLAP
+            self._records.webhooks.rotate_secret(transaction, current.id, secret, until)
         return WebhookWithSecret(current, secret)
 
     def test(self, webhook: WebhookRef, *, owner: Owner) -> WebhookDelivery:
@@ -199,13 +190,13 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        account, now = get_account(self._accounts, owner), self._clock()
+        account, now = get_account(self._records.accounts, owner), self._env.clock()
         with self._units.transaction(account) as transaction:
             current = self._get(webhook, account, transaction)
             body = {"type": TEST_EVENT, "timestamp": to_rfc3339(now), "data": {"webhook_id": current.id}}
             encoded = json.dumps(body, separators=(",", ":")).encode()
-            event_id = new_event_id(self._random)
-            (delivery_id,) = self._outbox.insert(
+            event_id = new_event_id(self._env.random)
+            (delivery_id,) = self._records.outbox.insert(
                 transaction, event_id, TEST_EVENT, now, encoded, [current.id]
             )
             return self._delivery(current, delivery_id, transaction)
@@ -219,7 +210,7 @@ class WebhookService:
             NotFoundError: The account has no such webhook.
         """
         webhook_id = self.get(webhook, owner=owner).id
-        return self._outbox.list_by_webhook(webhook_id, page or PageRequest())
+        return self._records.outbox.list_by_webhook(webhook_id, page or PageRequest())
 
     def delivery(self, webhook: WebhookRef, delivery: DeliveryRef, *, owner: Owner) -> WebhookDelivery:
         """Return the current record of a webhook's delivery.
@@ -235,11 +226,11 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook, or the webhook no such delivery.
         """
-        account = get_account(self._accounts, owner)
+        account = get_account(self._records.accounts, owner)
         with self._units.transaction(account) as transaction:
             current = self._get(webhook, account, transaction)
             record = self._delivery(current, delivery, transaction)
-            self._outbox.requeue(transaction, record.id, self._clock())
+            self._records.outbox.requeue(transaction, record.id, self._env.clock())
             return self._delivery(current, record, transaction)
 
     def retry_all_now(self) -> int:
@@ -247,13 +238,13 @@ class WebhookService:
 
         For an operator, after an outage of the host's own network.
         """
-        with self._database.transaction(blind=True) as transaction:
-            return self._outbox.make_due_now(transaction, self._clock())
+        with self._records.database.transaction(blind=True) as transaction:
+            return self._records.outbox.make_due_now(transaction, self._env.clock())
 
     def recover_from_clock_step(self) -> int:
         """Make due what was put off by a clock that was ahead and is now set back; return its number."""
-        with self._database.transaction(blind=True) as transaction:
-            return self._outbox.make_future_due(transaction, self._clock())
+        with self._records.database.transaction(blind=True) as transaction:
+            return self._records.outbox.make_future_due(transaction, self._env.clock())
 
     def lease(self, count: int) -> tuple[LeasedDelivery, ...]:
         """Lease up to `count` deliveries that are due to one sender, until it reports them.
@@ -272,14 +263,24 @@ class WebhookService:
         the leases of the dead one at once, so that a restarted sender does not wait for them to expire.
         """
         for number in range(MAX_SENDERS):
-            with self._locks.try_acquire("sender", number) as acquired:
+            with self._files.locks.try_acquire("sender", number) as acquired:
                 if acquired:
-                    slot = self._first_slot + number
-                    with self._database.transaction(blind=True) as transaction:
+                    slot = self._first_slot() + number
+                    with self._records.database.transaction(blind=True) as transaction:
                         leases.release_slot(transaction, slot)
                     yield slot
                     return
         yield None
+
+    def _first_slot(self) -> int:
+        """Return the number of the first sender slot of this host, which no other host has.
+
+        The slots of a host are files of its data directory that its processes lock.
+        """
+        if not self._records.database.dialect.is_shared:
+            return 0
+        identity = host_identity(self._files.locks.path)
+        return int.from_bytes(blake2b(identity.encode(), digest_size=6).digest()) * MAX_SENDERS
 
     def report(self, attempts: Iterable[tuple[LeasedDelivery, Attempt]]) -> None:
         """Record the outcomes of attempts in one durable commit.
@@ -302,37 +303,37 @@ class WebhookService:
             load: The sender's attempts, which decide how many are leased, and to which webhooks.
             sender_slot: The slot of the sender, if it has one.
         """
-        now, reports = self._clock(), list(attempts)
-        if not reports and not (load.free and leases.is_any_due(self._database, now, load)):
+        now, reports = self._env.clock(), list(attempts)
+        if not reports and not (load.free and leases.is_any_due(self._records.database, now, load)):
             return ()
         duration = timedelta(seconds=self._settings.timeout_seconds) + LEASE_MARGIN
         # The rows of deliveries are locked, and an account's webhooks may change meanwhile.
-        with self._database.transaction(blind=True) as transaction:
+        with self._records.database.transaction(blind=True) as transaction:
             for leased, attempt in reports:
                 self._record_attempt(transaction, leased, attempt, now)
             due = leases.lease_due(transaction, now, duration, load, sender_slot) if load.free else ()
         for _, attempt in reports:
-            self._observe(DeliveryAttempted(attempt.succeeded, attempt.duration_ms / 1_000))
+            self._env.observe(DeliveryAttempted(attempt.succeeded, attempt.duration_ms / 1_000))
         return tuple(due)
 
     def is_any_due(self) -> bool:
         """Return whether a delivery can be leased now: a short read of an index, without a lock."""
-        return leases.is_any_due(self._database, self._clock(), SenderLoad(1))
+        return leases.is_any_due(self._records.database, self._env.clock(), SenderLoad(1))
 
     def next_due(self) -> datetime | None:
         """Return the time at which the next delivery is due, or `None` if none is pending."""
-        return self._outbox.next_due()
+        return self._records.outbox.next_due()
 
     def release(self, *leased: LeasedDelivery) -> None:
         """Release leased deliveries that were not attempted."""
-        with self._database.transaction(blind=True) as transaction:
+        with self._records.database.transaction(blind=True) as transaction:
             leases.release(transaction, leased)
 
     def delete_expired(self) -> None:
         """Delete events and deliveries older than `webhooks.retention_seconds`."""
-        before = self._clock() - timedelta(seconds=self._settings.retention_seconds)
-        with self._database.transaction() as transaction:
-            self._outbox.delete_before(transaction, before)
+        before = self._env.clock() - timedelta(seconds=self._settings.retention_seconds)
+        with self._records.database.transaction() as transaction:
+            self._records.outbox.delete_before(transaction, before)
 
     def _record_attempt(
         self, transaction: Transaction, leased: LeasedDelivery, attempt: Attempt, now: datetime
@@ -342,23 +343,23 @@ class WebhookService:
         Another sender may have the delivery by then; a success is recorded in any case.
         """
         delivery = leased.delivery
-        current = self._outbox.get(delivery.id, delivery.webhook_id, transaction)
+        current = self._records.outbox.get(delivery.id, delivery.webhook_id, transaction)
         if current is None or not (attempt.succeeded or leases.is_held(transaction, leased)):
             return
         webhook_id = delivery.webhook_id
-        is_active = attempt.succeeded or self._webhooks.is_active(transaction, webhook_id)
+        is_active = attempt.succeeded or self._records.webhooks.is_active(transaction, webhook_id)
         # The clock may have been set back during the attempt.
         attempt = attrs.evolve(attempt, at=min(attempt.at, now))
         # The jitter spreads load; it needs no cryptographic randomness.
         step = after_attempt(current, attempt, pseudo_random.random(), is_active=is_active)  # noqa: S311
-        self._outbox.record_attempt(transaction, step.delivery)
+        self._records.outbox.record_attempt(transaction, step.delivery)
         if step.disable is not None:
-            self._webhooks.disable(transaction, webhook_id, step.disable)
-            self._outbox.cancel_pending(transaction, webhook_id)
+            self._records.webhooks.disable(transaction, webhook_id, step.disable)
+            self._records.outbox.cancel_pending(transaction, webhook_id)
 
     def _get(self, webhook: WebhookRef, account: Account, queryable: Queryable) -> Webhook:
         webhook_id = webhook_id_of(webhook)
-        record = self._webhooks.get(WebhookId(webhook_id), account.id, queryable)
+        record = self._records.webhooks.get(WebhookId(webhook_id), account.id, queryable)
         if record is None:
             raise NotFoundError(
                 f"expected the id of one of your webhooks but received {quote_value(webhook_id)}"
@@ -369,16 +370,16 @@ class WebhookService:
         self, webhook: Webhook, delivery: DeliveryRef, transaction: Transaction | None = None
     ) -> WebhookDelivery:
         delivery_id = delivery.id if isinstance(delivery, WebhookDelivery) else DeliveryId(delivery)
-        record = self._outbox.get(delivery_id, webhook.id, transaction)
+        record = self._records.outbox.get(delivery_id, webhook.id, transaction)
         if record is None:
             raise NotFoundError(f"expected the id of a delivery but received {quote_value(delivery_id)}")
         return record
 
     def _require_fewer_than_maximum(self, account: Account, queryable: Queryable) -> None:
         """Raise ValidationError if the account has the largest number of webhooks."""
-        if len(self._webhooks.ids_by_account(account.id, queryable)) >= MAX_WEBHOOKS:
+        if len(self._records.webhooks.ids_by_account(account.id, queryable)) >= MAX_WEBHOOKS:
             error = FieldError("webhooks", f"at most {MAX_WEBHOOKS} per account", "one more")
             raise ValidationError(errors=[error])
 
     def _validate(self, changes: Mapping[str, object]) -> dict[str, object]:
-        return validate_webhook(changes, self._resolve, allow_loopback=self._settings.allow_loopback)
+        return validate_webhook(changes, self._env.resolve, allow_loopback=self._settings.allow_loopback)

@@ -1,20 +1,45 @@
-"""The blob store of a host, by its settings."""
+"""The files of a host's images, and the blob store that its settings name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from attrs import frozen
+
 from imagehost_core.ids import ImageId
 from imagehost_core.settings import SettingsError, StorageSettings, parse_storage_url
 from imagehost_core.storage.blob_store import BlobStore
 from imagehost_core.storage.cache.blob_cache import BlobCache
+from imagehost_core.storage.cache.variant_cache import VariantCache
+from imagehost_core.storage.generations import GenerationTable
 from imagehost_core.storage.layout import DataLayout
 from imagehost_core.storage.local.local_blob_store import LocalBlobStore
 from imagehost_core.storage.locks import LockManager
-from imagehost_core.storage.staging import StagingArea
+from imagehost_core.storage.staging import DiskReserve, StagingArea
 
 PROBE_SECONDS = 2.0
 """The longest duration of the request that shows whether a store responds."""
+
+
+@frozen
+class ImageFiles:
+    """The files of a host's images, and what orders their changes.
+
+    Attributes:
+        blobs: Masters and derivatives.
+        variants: The cache of variants.
+        staging: Files that are being written.
+        locks: The locks of the data directory.
+        generations: The generations of images, which validate what is in memory.
+        reserve: The disk space that deletions may use.
+    """
+
+    blobs: BlobStore
+    variants: VariantCache
+    staging: StagingArea
+    locks: LockManager
+    generations: GenerationTable
+    reserve: DiskReserve
 
 
 def open_image_store(

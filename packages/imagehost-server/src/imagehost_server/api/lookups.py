@@ -15,7 +15,7 @@ from imagehost_core.errors import COMBINED, ErrorCollector
 from imagehost_core.ids import parse_account_id
 from imagehost_core.models import Account
 from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
-from imagehost_core.services.bulk import MAX_IMAGES as MAX_BULK_IMAGES
+from imagehost_core.services.images import MAX_IMAGES as MAX_BULK_IMAGES
 from imagehost_core.services.references import parse_image_ids
 from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, PARAMETERS
 from imagehost_server.api.body import InvalidBody

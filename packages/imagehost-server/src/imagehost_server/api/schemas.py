@@ -18,7 +18,7 @@ from imagehost_core.models import Role, Scope
 from imagehost_core.services.accounts import MAX_LIMIT, account_change_errors
 from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
 from imagehost_core.services.albums import MAX_NAME as MAX_ALBUM_NAME
-from imagehost_core.services.bulk import MAX_IMAGES as MAX_BULK_IMAGES
+from imagehost_core.services.images import MAX_IMAGES as MAX_BULK_IMAGES
 from imagehost_core.services.keys import MAX_NAME as MAX_KEY_NAME
 from imagehost_core.services.references import account_name_errors
 from imagehost_core.transform import (

@@ -8,13 +8,13 @@ from pathlib import Path
 import attrs
 from attrs import field, frozen
 
-from imagehost_core.db import Database, ImageRepository
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InternalError, UnavailableError, ValidationError
 from imagehost_core.jobs import IngestJob
 from imagehost_core.models import Image
-from imagehost_core.storage import BlobStore, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.storage.checksums import file_checksum
+from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.transform import Size
 from imagehost_core.workers import ImageExecutor, ingest_cost
 
@@ -25,12 +25,8 @@ log = logging.getLogger(__name__)
 class DerivativeRepairer:
     """The repair of the derivatives of images whose master is intact."""
 
-    _database: Database = field(repr=False)
-    _images: ImageRepository = field(repr=False)
-    _blobs: BlobStore = field(repr=False)
-    _locks: LockManager = field(repr=False)
-    _generations: GenerationTable = field(repr=False)
-    _staging: StagingArea = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _executor: ImageExecutor = field(repr=False)
     _timeout_seconds: float = field(repr=False)
 
@@ -42,14 +38,14 @@ class DerivativeRepairer:
         Returns:
             What was done; "" if there was no worker process in time, or the image was deleted meanwhile.
         """
-        with self._staging.temporary_directory() as directory:
+        with self._files.staging.temporary_directory() as directory:
             try:
                 sizes = self._create(image, directory)
             except UnavailableError:
                 log.exception("cannot create derivatives now: image=%s", image.id)
                 return ""
-            with self._locks.acquire("image", image.id), self._generations.bump(image.id):
-                current = self._images.get(image.id)
+            with self._files.locks.acquire("image", image.id), self._files.generations.bump(image.id):
+                current = self._records.images.get(image.id)
                 if current is None:
                     return ""
                 self._replace(current, sizes, directory)
@@ -70,7 +66,7 @@ class DerivativeRepairer:
             derivative_sides=tuple(max(size) for size in image.derivatives),
         )
         try:
-            with self._blobs.open(image.id, checksum=image.sha256) as file:
+            with self._files.blobs.open(image.id, checksum=image.sha256) as file:
                 result, (_, *paths) = self._executor.ingest(
                     job,
                     file,
@@ -96,13 +92,13 @@ class DerivativeRepairer:
         names = [derivative_name(max(size.width, size.height)) for size in sizes]
         checksums = tuple(file_checksum(directory / name) for name in names)
         for name in names:
-            self._blobs.replace_file(image.id, name, directory / name)
+            self._files.blobs.replace_file(image.id, name, directory / name)
         changed = attrs.evolve(
             image,
             derivatives=tuple((size.width, size.height) for size in sizes),
             derivative_checksums=checksums,
         )
-        with self._database.transaction() as transaction:
-            self._images.update_derivatives(transaction, changed)
+        with self._records.database.transaction() as transaction:
+            self._records.images.update_derivatives(transaction, changed)
         for old in {derivative_name(max(size)) for size in image.derivatives} - set(names):
-            self._blobs.delete_file(image.id, old)
+            self._files.blobs.delete_file(image.id, old)

@@ -26,9 +26,10 @@ from imagehost_core.maintenance import integrity_queries
 from imagehost_core.maintenance.check.derivative_repair import DerivativeRepairer
 from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, Finding, FindingKind
 from imagehost_core.models import Image
-from imagehost_core.storage import MASTER, BlobStore, LockManager
+from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import DERIVATIVE_PREFIX, derivative_name
 from imagehost_core.storage.checksums import checksum
+from imagehost_core.storage.image_store import ImageFiles
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +44,7 @@ class ImageFileChecker:
     """The checks of the files of images."""
 
     _database: Database = field(repr=False)
-    _blobs: BlobStore = field(repr=False)
-    _locks: LockManager = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _derivatives: DerivativeRepairer = field(repr=False)
 
     def check(
@@ -72,7 +72,7 @@ class ImageFileChecker:
     def _confirm(self, image_id: ImageId, *, repair: bool, quick: bool) -> list[Finding]:
         """Return the findings of an image, made while nothing could change it, after their repair."""
         # An upload holds the lock until its record is committed, a deletion until its files are gone.
-        with self._locks.acquire("image", image_id):
+        with self._files.locks.acquire("image", image_id):
             row = integrity_queries.image_row(self._database, image_id)
             findings = [] if row is None else self._inspect_row(row, quick=quick)
             if repair:
@@ -89,7 +89,7 @@ class ImageFileChecker:
         """Delete the derivative that a finding is about, if the record does not name it."""
         if finding.kind is FindingKind.ORPHAN:
             try:
-                self._blobs.delete_file(image_id, finding.id.partition("/")[2])
+                self._files.blobs.delete_file(image_id, finding.id.partition("/")[2])
             except OSError:
                 log.exception("cannot delete a derivative without a record: image=%s", image_id)
                 return finding
@@ -111,7 +111,7 @@ class ImageFileChecker:
 
     def _inspect(self, image: Image, *, quick: bool) -> Iterator[Finding]:
         """Yield what is wrong with the files of an image."""
-        sizes = dict(self._blobs.sizes(image.id))
+        sizes = dict(self._files.blobs.sizes(image.id))
         size = sizes.pop(MASTER, None)
         if size is None:
             details = f"expected the master of {image.filename!r} but there is none"
@@ -146,7 +146,7 @@ class ImageFileChecker:
     def _checksum(self, image_id: ImageId, name: str) -> int | None:
         """Return the CRC-32 of a derivative; `None` if it was deleted meanwhile."""
         try:
-            with self._blobs.open(image_id, name, fresh=True) as file:
+            with self._files.blobs.open(image_id, name, fresh=True) as file:
                 return checksum(file)
         except NotFoundError:
             return None
@@ -161,7 +161,7 @@ class ImageFileChecker:
     def _hash(self, image_id: ImageId) -> str:
         """Return the SHA-256 of a master; "" if it was deleted meanwhile."""
         try:
-            file = self._blobs.open(image_id, fresh=True)
+            file = self._files.blobs.open(image_id, fresh=True)
         except NotFoundError:
             return ""
         with file:

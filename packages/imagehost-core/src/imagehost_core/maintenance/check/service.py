@@ -8,8 +8,11 @@ from functools import partial
 
 from attrs import field, frozen
 
+from imagehost_core._util.clock import Clock
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ConflictError
 from imagehost_core.maintenance.check.database_checks import DatabaseChecker
+from imagehost_core.maintenance.check.derivative_repair import DerivativeRepairer
 from imagehost_core.maintenance.check.findings import (
     CheckName,
     CheckProgress,
@@ -18,6 +21,9 @@ from imagehost_core.maintenance.check.findings import (
 )
 from imagehost_core.maintenance.check.image_files import ImageFileChecker
 from imagehost_core.maintenance.check.unreferenced_files import UnreferencedFileChecker
+from imagehost_core.maintenance.installation import InstallationGuard
+from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.workers import ImageExecutor
 
 log = logging.getLogger(__name__)
 
@@ -26,20 +32,27 @@ log = logging.getLogger(__name__)
 class IntegrityService:
     """The integrity check of a host."""
 
-    _database: DatabaseChecker = field(repr=False)
-    _files: ImageFileChecker = field(repr=False)
-    _unreferenced: UnreferencedFileChecker = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
+    _executor: ImageExecutor = field(repr=False)
+    _installation: InstallationGuard = field(repr=False)
+    _ingest_timeout_seconds: float = field(repr=False)
+    _clock: Clock = field(repr=False)
 
     def check(
         self, *, repair: bool = False, quick: bool = False, progress: ProgressCallback | None = None
     ) -> Iterator[Finding]:
         """Yield everything that is wrong, as `ImageHost.check` does."""
         report = progress or (lambda _: None)
-        database, files, unreferenced = self._database, self._files, self._unreferenced
+        records, files = self._records, self._files
+        database = DatabaseChecker(records.database, self._clock)
+        derivatives = DerivativeRepairer(records, files, self._executor, self._ingest_timeout_seconds)
+        images = ImageFileChecker(records.database, files, derivatives)
+        unreferenced = UnreferencedFileChecker(records, files, self._installation)
         checks: dict[CheckName, Callable[[], Iterator[Finding]]] = {
             CheckName.REFERENCES: partial(database.check_references, repair=repair),
-            CheckName.IMAGES: partial(files.check, repair=repair, quick=quick, report=report),
-            CheckName.ORPHANS: partial(self._check_orphans, repair=repair),
+            CheckName.IMAGES: partial(images.check, repair=repair, quick=quick, report=report),
+            CheckName.ORPHANS: partial(_check_orphans, unreferenced, repair=repair),
             CheckName.UNKNOWN: partial(unreferenced.check_unknown),
             CheckName.DELETIONS: partial(unreferenced.check_deletions, repair=repair),
             CheckName.VARIANTS: partial(unreferenced.check_variants, repair=repair),
@@ -64,13 +77,14 @@ class IntegrityService:
             report(CheckProgress(name))
             yield from check()
 
-    def _check_orphans(self, *, repair: bool) -> Iterator[Finding]:
-        """Yield the images with files and without a record; many are not repaired."""
-        if repair:
-            try:
-                yield from self._unreferenced.check_orphans(repair=True)
-                return
-            except ConflictError as error:
-                # Raised before the first one.
-                log.error("files without a record are not removed: %s", error.details)
-        yield from self._unreferenced.check_orphans(repair=False)
+
+def _check_orphans(checker: UnreferencedFileChecker, *, repair: bool) -> Iterator[Finding]:
+    """Yield the images with files and without a record; many are not repaired."""
+    if repair:
+        try:
+            yield from checker.check_orphans(repair=True)
+            return
+        except ConflictError as error:
+            # Raised before the first one.
+            log.error("files without a record are not removed: %s", error.details)
+    yield from checker.check_orphans(repair=False)

@@ -9,14 +9,13 @@ from itertools import islice
 
 from attrs import field, frozen
 
-from imagehost_core.db import ImageRepository
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.maintenance.check.findings import Finding, FindingKind
 from imagehost_core.maintenance.installation import InstallationGuard
-from imagehost_core.services.deletion import ImageEraser
-from imagehost_core.storage import BlobStore, GenerationTable, LockManager, StagingArea
-from imagehost_core.storage.cache.variant_cache import VariantCache
+from imagehost_core.services.deletion import erase_files
+from imagehost_core.storage.image_store import ImageFiles
 
 log = logging.getLogger(__name__)
 
@@ -32,13 +31,8 @@ class UnreferencedFileChecker:
     committed, a deletion until the last file is gone, and a renderer while it stores a variant.
     """
 
-    _images: ImageRepository = field(repr=False)
-    _blobs: BlobStore = field(repr=False)
-    _variants: VariantCache = field(repr=False)
-    _locks: LockManager = field(repr=False)
-    _generations: GenerationTable = field(repr=False)
-    _staging: StagingArea = field(repr=False)
-    _eraser: ImageEraser = field(repr=False)
+    _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _installation: InstallationGuard = field(repr=False)
 
     def check_orphans(
@@ -56,18 +50,18 @@ class UnreferencedFileChecker:
         """
         installation = self._installation
         found = installation.unrecorded(
-            self._images, collect=repair, allow_many=allow_many, allow_newer=allow_newer
+            self._records.images, collect=repair, allow_many=allow_many, allow_newer=allow_newer
         )
         for image_id in found:
-            with self._locks.acquire("image", image_id):
-                sizes = self._blobs.sizes(image_id)
-                is_orphan = self._blobs.has(image_id) and not self._is_known(image_id)
-                is_orphan = is_orphan and not self._blobs.may_be_uploading(image_id)
+            with self._files.locks.acquire("image", image_id):
+                sizes = self._files.blobs.sizes(image_id)
+                is_orphan = self._files.blobs.has(image_id) and not self._is_known(image_id)
+                is_orphan = is_orphan and not self._files.blobs.may_be_uploading(image_id)
                 is_deleted = (
                     is_orphan
                     and repair
                     and not installation.is_protected(image_id, allow_newer=allow_newer)
-                    and _try(partial(self._blobs.delete, image_id))
+                    and _try(partial(self._files.blobs.delete, image_id))
                 )
             if is_orphan:
                 size = sum(sizes.values())
@@ -78,8 +72,8 @@ class UnreferencedFileChecker:
     def check_unknown(self) -> Iterator[Finding]:
         """Yield what is in the directories of images and variants but can belong to none."""
         for directory, paths in (
-            ("images", self._blobs.unknown_paths()),
-            ("variants", self._variants.unknown_paths()),
+            ("images", self._files.blobs.unknown_paths()),
+            ("variants", self._files.variants.unknown_paths()),
         ):
             for path in paths:
                 details = "expected only directories of images; the host neither uses nor deletes it"
@@ -87,16 +81,16 @@ class UnreferencedFileChecker:
 
     def check_deletions(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the images that were deleted though files may be left; delete these."""
-        tombstones = self._images.tombstones()
+        tombstones = self._records.images.tombstones()
         if tombstones and repair:
             self._installation.require_unchanged()
         for image_id in tombstones:
             errors: dict[ImageId, Exception] = {}
-            with self._locks.acquire("image", image_id):
-                tombstone = self._images.tombstone(image_id)
+            with self._files.locks.acquire("image", image_id):
+                tombstone = self._records.images.tombstone(image_id)
                 if tombstone is not None and repair:
-                    with self._generations.bump(image_id):
-                        errors = self._eraser.erase([image_id])
+                    with self._files.generations.bump(image_id):
+                        errors = erase_files(self._records, self._files, [image_id])
             if tombstone is not None:
                 finding = Finding(
                     FindingKind.UNFINISHED_DELETION,
@@ -107,11 +101,11 @@ class UnreferencedFileChecker:
 
     def check_variants(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the images of which variants are cached though there is no record; delete the variants."""
-        for image_id in self._without_record(self._variants.ids()):
-            with self._locks.acquire("image", image_id), self._generations.bump(image_id):
-                sizes = self._variants.sizes(image_id)
-                is_orphan = self._variants.has(image_id) and not self._is_known(image_id)
-                is_deleted = is_orphan and repair and _try(partial(self._variants.purge, image_id))
+        for image_id in self._without_record(self._files.variants.ids()):
+            with self._files.locks.acquire("image", image_id), self._files.generations.bump(image_id):
+                sizes = self._files.variants.sizes(image_id)
+                is_orphan = self._files.variants.has(image_id) and not self._is_known(image_id)
+                is_deleted = is_orphan and repair and _try(partial(self._files.variants.purge, image_id))
             if is_orphan:
                 size = sum(sizes.values())
                 details = f"expected an image for the cached variants (size {size}) but there is none"
@@ -127,26 +121,28 @@ class UnreferencedFileChecker:
             The number of their images, and their bytes.
         """
         count = size = 0
-        for image_id in self._without_record(self._variants.shared_ids()):
-            sizes = self._variants.shared_sizes(image_id)
-            if dry_run or _try(partial(self._variants.delete_shared, image_id)):
+        for image_id in self._without_record(self._files.variants.shared_ids()):
+            sizes = self._files.variants.shared_sizes(image_id)
+            if dry_run or _try(partial(self._files.variants.delete_shared, image_id)):
                 count, size = count + 1, size + sum(sizes.values())
         return count, size
 
     def evict_cached(self) -> None:
         """Delete cached files of images without a record, which another host has deleted."""
-        for image_id in self._without_record(self._blobs.cached_ids()):
-            _try(partial(self._blobs.evict, image_id))
+        for image_id in self._without_record(self._files.blobs.cached_ids()):
+            _try(partial(self._files.blobs.evict, image_id))
 
     def check_checksums(self, *, repair: bool) -> Iterator[Finding]:
         """Yield the cached variants that are corrupt; delete them. This reads the whole cache."""
-        for image_id in self._variants.ids():
-            if not self._variants.corrupt(image_id):
+        for image_id in self._files.variants.ids():
+            if not self._files.variants.corrupt(image_id):
                 continue
-            with self._locks.acquire("image", image_id):
-                keys = self._variants.corrupt(image_id) if self._images.exists(image_id) else ()
+            with self._files.locks.acquire("image", image_id):
+                keys = self._files.variants.corrupt(image_id) if self._records.images.exists(image_id) else ()
                 deleted = {
-                    key for key in keys if repair and _try(partial(self._variants.discard, image_id, key))
+                    key
+                    for key in keys
+                    if repair and _try(partial(self._files.variants.discard, image_id, key))
                 }
             for key in keys:
                 details = "expected a variant with a valid checksum"
@@ -155,25 +151,25 @@ class UnreferencedFileChecker:
 
     def check_staging(self, *, repair: bool) -> Iterator[Finding]:
         """Yield what processes that have exited left in the staging directory; delete it."""
-        for name in self._staging.stale():
+        for name in self._files.staging.stale():
             finding = Finding(
                 FindingKind.STALE_STAGING,
                 f"staging/{name}",
                 "expected a running process for a staging directory but it has exited",
             )
-            if repair and self._staging.remove_one_stale(name):
+            if repair and self._files.staging.remove_one_stale(name):
                 finding = finding.repaired("deleted the directory")
             yield finding
 
     def _without_record(self, image_ids: Iterator[ImageId]) -> Iterator[ImageId]:
         """Yield those ids for which there is no record now; an upload or deletion may be in progress."""
         while batch := tuple(islice(image_ids, _BATCH)):
-            existing = self._images.existing(batch)
+            existing = self._records.images.existing(batch)
             yield from (image_id for image_id in batch if image_id not in existing)
 
     def _is_known(self, image_id: ImageId) -> bool:
         """Return whether an image exists, or is being deleted, which is another check's finding."""
-        return self._images.exists(image_id) or self._images.tombstone(image_id) is not None
+        return self._records.images.exists(image_id) or self._records.images.tombstone(image_id) is not None
 
 
 def _try(delete: Callable[[], None]) -> bool:

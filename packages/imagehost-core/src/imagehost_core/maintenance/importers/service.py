@@ -13,8 +13,8 @@ from threading import Lock
 
 from attrs import define, evolve, field, frozen
 
-from imagehost_core.db import AccountRepository
 from imagehost_core.db.engines.database import Database, Transaction, text
+from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ImageHostError, InsufficientStorageError, NotFoundError
 from imagehost_core.formats import SNIFF_BYTES, sniff
 from imagehost_core.ids import AccountId, AlbumId, ImageId
@@ -30,30 +30,6 @@ from imagehost_core.services.albums import AlbumService
 from imagehost_core.services.references import Owner, get_account
 from imagehost_core.services.upload import UploadService
 from imagehost_core.uploads import MAX_DESCRIPTION, UploadOptions
-
-
-@frozen
-class ImportRepository:
-    """Results of imports in the database."""
-
-    database: Database
-
-    def get(self, account_id: AccountId, source: str) -> str | None:
-        """Return the id of what was created from a source, or `None`."""
-        row = self.database.fetch_one(
-            "SELECT result_id FROM imports WHERE account_id = :account AND source = :source",
-            {"account": account_id, "source": source},
-        )
-        return None if row is None else text(row, "result_id")
-
-    def put(self, transaction: Transaction, account_id: AccountId, source: str, result_id: str) -> None:
-        """Record what was created from a source, in the transaction that creates it."""
-        transaction.execute(
-            "INSERT INTO imports (account_id, source, result_id) VALUES (:account, :source, :result) "
-            "ON CONFLICT (account_id, source) DO UPDATE SET result_id = excluded.result_id",
-            {"account": account_id, "source": source, "result": result_id},
-        )
-
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +91,29 @@ class ImportOptions:
 
 
 @frozen
+class ImportRepository:
+    """Results of imports in the database."""
+
+    database: Database
+
+    def get(self, account_id: AccountId, source: str) -> str | None:
+        """Return the id of what was created from a source, or `None`."""
+        row = self.database.fetch_one(
+            "SELECT result_id FROM imports WHERE account_id = :account AND source = :source",
+            {"account": account_id, "source": source},
+        )
+        return None if row is None else text(row, "result_id")
+
+    def put(self, transaction: Transaction, account_id: AccountId, source: str, result_id: str) -> None:
+        """Record what was created from a source, in the transaction that creates it."""
+        transaction.execute(
+            "INSERT INTO imports (account_id, source, result_id) VALUES (:account, :source, :result) "
+            "ON CONFLICT (account_id, source) DO UPDATE SET result_id = excluded.result_id",
+            {"account": account_id, "source": source, "result": result_id},
+        )
+
+
+@frozen
 class _Recorder:
     """Records what is created from a source; whether it exists already is decided before."""
 
@@ -151,9 +150,8 @@ class ImportService:
 
     _uploads: UploadService = field(repr=False)
     _albums: AlbumService = field(repr=False)
-    _account_service: AccountService = field(repr=False)
-    _accounts: AccountRepository = field(repr=False)
-    _imports: ImportRepository = field(repr=False)
+    _accounts: AccountService = field(repr=False)
+    _records: Repositories = field(repr=False)
     _concurrency: int
 
     def read(self, source: ImportSource, path: Path, files: Path | None = None) -> Iterator[SourceItem]:
@@ -197,7 +195,7 @@ class ImportService:
             NotFoundError: There is no such account.
             InsufficientStorageError: The disk or a quota is full; what was yielded before is stored.
         """
-        account, chosen = get_account(self._accounts, owner), options or ImportOptions()
+        account, chosen = get_account(self._records.accounts, owner), options or ImportOptions()
         albums = _Albums(self._create_album)
         in_flight: deque[Future[ImportResult]] = deque()
         pool = ThreadPoolExecutor(self._concurrency, "import")
@@ -210,6 +208,10 @@ class ImportService:
                 yield in_flight.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+    @property
+    def _imports(self) -> ImportRepository:
+        return ImportRepository(self._records.database)
 
     def _import(
         self, item: SourceItem, owner: Account, options: ImportOptions, albums: _Albums
@@ -244,7 +246,7 @@ class ImportService:
 
     def _account_of(self, item: ImportItem, owner: Account, options: ImportOptions) -> Account:
         if options.by_user and item.username:
-            return self._account_service.get_or_create(item.username)
+            return self._accounts.get_or_create(item.username)
         return owner
 
     def _options(
