@@ -32,7 +32,7 @@ from PIL import Image
 from imagehost_core.formats import Format, sniff
 from imagehost_core.jobs import IngestJob, RenderJob, pick_source
 from imagehost_core.pixels.colour import normalize, to_srgb
-from imagehost_core.pixels.decode import apply_orientation, image_orientation
+from imagehost_core.pixels.decode import apply_orientation, open_image
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR
 from imagehost_core.pixels.render import render
@@ -119,9 +119,8 @@ def compare(file: Path, width: int, fmt: Format, folder: Path) -> list[float]:
     """Print one line; return the difference from sharp's score for each of `COMPARISONS`."""
     data = file.read_bytes()
     size, source_name, blob = render_variant(data, width, fmt)
-    image = Image.open(BytesIO(data))
-    image.load()
-    original = to_srgb(normalize(apply_orientation(image, image_orientation(image))))
+    source = open_image(sniff(data[:16]) or Format.JPEG, data)
+    original = to_srgb(normalize(apply_orientation(source.first_frame(), source.orientation)))
     linear, gamma = folder / "linear.png", folder / "gamma.png"
     linear_reference(original, size).save(linear, compress_level=1)
     original.resize((size.width, size.height), Image.Resampling.LANCZOS).save(gamma, compress_level=1)

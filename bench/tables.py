@@ -21,8 +21,9 @@ from attrs import evolve, frozen
 from bench.quality import linear_reference, score
 from PIL import Image
 
+from imagehost_core.formats import Format, sniff
 from imagehost_core.pixels.colour import normalize, to_srgb
-from imagehost_core.pixels.decode import apply_orientation, image_orientation
+from imagehost_core.pixels.decode import apply_orientation, open_image
 from imagehost_core.pixels.quantisation import BLOCK_SIDE, CHROMA, LUMA, TableCurve
 from imagehost_core.pixels.resize import resize_to
 from imagehost_core.transform import Size, Transform, plan
@@ -88,9 +89,9 @@ def scores(samples: Sequence[Sample], tables: list[list[int]] | None, folder: Pa
 
 def sample_of(file: Path, width: int, folder: Path) -> Sample:
     """Downscale a photograph, and write its reference."""
-    image = Image.open(file)
-    image.load()
-    original = to_srgb(normalize(apply_orientation(image, image_orientation(image))))
+    data = file.read_bytes()
+    source = open_image(sniff(data[:16]) or Format.JPEG, data)
+    original = to_srgb(normalize(apply_orientation(source.first_frame(), source.orientation)))
     size = plan(Size(*original.size), Transform(width=width)).output
     reference = folder / f"{file.stem}.png"
     linear_reference(original, size).save(reference, compress_level=1)

@@ -1,10 +1,12 @@
-"""Image files that Pillow does not write: lossless and arithmetic JPEG, and PNG with bad checksums."""
+"""Image files that Pillow does not write: lossless and arithmetic JPEG, any chunks of PNG, frames of GIF."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 
+from attrs import frozen
 from PIL import Image
 
 
@@ -86,3 +88,72 @@ def with_bad_checksum(data: bytes, offset: int, flip: int = 1) -> bytes:
     """
     checksum = int.from_bytes(data[offset : offset + 4], "big") ^ flip
     return data[:offset] + checksum.to_bytes(4, "big") + data[offset + 4 :]
+
+
+PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+"""Samples of a pixel by colour type."""
+
+
+def png_chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def png_of_samples(
+    rows: Sequence[Sequence[int]], colour_type: int, depth: int, *chunks: tuple[bytes, bytes]
+) -> bytes:
+    """Return a PNG of rows of samples, with more chunks before its pixels."""
+    width = len(rows[0]) // PNG_CHANNELS[colour_type]
+    data = b""
+    for row in rows:
+        bits = "".join(f"{sample:0{depth}b}" for sample in row)
+        bits += "0" * (-len(bits) % 8)
+        data += b"\0" + int(bits, 2).to_bytes(len(bits) // 8, "big")
+    header = struct.pack(">IIBBBBB", width, len(rows), depth, colour_type, 0, 0, 0)
+    parts = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(data)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*part) for part in parts)
+
+
+GIF_COLOURS = ((255, 0, 0, 255), (0, 160, 0, 255), (0, 0, 255, 255), (250, 250, 250, 255))
+"""The colour table of `gif`."""
+
+
+@frozen
+class GifFrame:
+    """A frame of a GIF: place, indices of pixels in rows, disposal, and delay in hundredths of a second."""
+
+    left: int
+    top: int
+    width: int
+    indices: list[int]
+    disposal: int = 0
+    delay: int = 10
+    transparent: int | None = None
+    has_control: bool = True
+
+    @property
+    def height(self) -> int:
+        return len(self.indices) // self.width
+
+
+def gif(size: tuple[int, int], frames: list[GifFrame], background: int = 0) -> bytes:
+    """Return a GIF of four colours. Its pixels are not compressed: a clear code precedes every second one."""
+    parts = [
+        b"GIF89a",
+        struct.pack("<2H3B", *size, 0x81, background, 0),
+        *(bytes(c[:3]) for c in GIF_COLOURS),
+    ]
+    for frame in frames:
+        if frame.has_control:
+            flags = frame.disposal << 2 | (frame.transparent is not None)
+            parts.append(b"!\xf9\4" + struct.pack("<BHBx", flags, frame.delay, frame.transparent or 0))
+        parts.append(b"," + struct.pack("<4HB", frame.left, frame.top, frame.width, frame.height, 0) + b"\2")
+        codes = [
+            code for n, index in enumerate(frame.indices) for code in ((4, index) if n % 2 == 0 else (index,))
+        ]
+        bits = sum(code << 3 * position for position, code in enumerate([*codes, 5]))
+        data = bits.to_bytes(3 * (len(codes) + 1) // 8 + 1, "little")
+        parts += [
+            bytes((len(block),)) + block for block in (data[n : n + 255] for n in range(0, len(data), 255))
+        ]
+        parts.append(b"\0")
+    return b"".join((*parts, b";"))

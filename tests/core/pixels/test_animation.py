@@ -12,8 +12,9 @@ from PIL import Image, ImageSequence
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels.animation import INFINITE, read_loop_count, to_centiseconds
-from imagehost_core.pixels.decode import frame_count, open_image
+from imagehost_core.pixels.animation import to_centiseconds
+from imagehost_core.pixels.decode import open_image
+from imagehost_core.pixels.gif import INFINITE
 from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import ORIGIN, Plan, Size
@@ -58,8 +59,8 @@ def test_an_animation_keeps_its_loop_count(
     repetitions = {} if loop_count == 1 else {"loop": max(0, loop_count - 1)}
     options = repetitions if source is Format.GIF else {"loop": loop_count}
     data = factory.animation(source, **options)
-    assert read_loop_count(open_image(source, data)) == loop_count
-    assert read_loop_count(open_image(target, variant(data, source, target))) == loop_count
+    assert open_image(source, data).loop_count == loop_count
+    assert open_image(target, variant(data, source, target)).loop_count == loop_count
 
 
 @pytest.mark.parametrize("target", [Format.JPEG, Format.PNG, Format.AVIF])
@@ -71,7 +72,7 @@ def test_formats_without_animation_get_the_first_frame(factory: Any, target: For
 @pytest.mark.parametrize("target", ANIMATED)
 def test_a_still_variant_of_an_animation_has_one_frame(factory: Any, target: Format) -> None:
     result = variant(factory.animation(Format.WEBP), Format.WEBP, target, animated=False)
-    assert frame_count(open_image(target, result)) == 1
+    assert open_image(target, result).frame_count == 1
 
 
 @pytest.mark.parametrize("target", ANIMATED)
@@ -101,7 +102,7 @@ def test_the_default_image_of_an_animated_png_is_not_a_frame(factory: Any) -> No
         default_image=True,
         duration=80,
     )
-    assert frame_count(open_image(Format.PNG, data)) == 3
+    assert open_image(Format.PNG, data).frame_count == 3
     assert durations(variant(data, Format.PNG, Format.WEBP)) == [80, 80, 80]
     first = factory.decode(variant(data, Format.PNG, Format.PNG))
     assert factory.difference(first, images[0].resize((30, 20))) < 6
@@ -145,4 +146,4 @@ def test_a_frame_that_exceeds_the_logical_screen_of_a_gif_is_cropped(target: For
     size = Size(10, 10)
     job = RenderJob(Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size), target, None, animated=True)
     result = Image.open(BytesIO(render(job, Format.GIF, data)[1][0]))
-    assert (result.size, frame_count(result)) == ((10, 10), 2)
+    assert (result.size, result.n_frames) == ((10, 10), 2)

@@ -135,26 +135,6 @@ def test_a_palette_with_a_transparent_colour_becomes_rgba(factory: Any) -> None:
     assert min(result.getchannel("A").tobytes()) == 0
 
 
-def test_16_bit_grey_is_reduced_to_8_bits_and_keeps_its_transparent_level(factory: Any) -> None:
-    image = Image.new("I;16", (3, 1))
-    for x, level in enumerate((0, 257 * 128, 65_535)):
-        image.putpixel((x, 0), level)
-    result = normalize(factory.decode(factory.encode(image))).image
-    assert result.tobytes() == bytes(level for level in (0, 128, 255) for _ in range(3))
-    image.info["transparency"] = 257 * 128
-    assert normalize(image).image.getchannel("A").tobytes() == b"\xff\x00\xff"
-    image.info["transparency"] = 5
-    assert normalize(image).image.mode == "RGB"
-
-
-def test_the_transparent_colour_of_16_bit_rgb_is_reduced_to_8_bits() -> None:
-    # Pillow reduces the pixels to their high bytes, but not the transparent colour.
-    image = Image.new("RGB", (2, 1), (10, 20, 30))
-    image.putpixel((1, 0), (200, 20, 30))
-    image.info["transparency"] = (10 * 257, 20 * 257, 30 * 257)
-    assert normalize(image).image.getchannel("A").tobytes() == b"\x00\xff"
-
-
 def test_flattening_composites_on_white() -> None:
     assert pixel(flatten_on_white(Image.new("RGBA", (1, 1), (0, 0, 0, 0)))) == (255, 255, 255)
     assert pixel(flatten_on_white(Image.new("RGBA", (1, 1), (0, 0, 0, 51)))) == (204, 204, 204)

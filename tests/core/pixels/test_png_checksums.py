@@ -1,4 +1,4 @@
-"""PNG chunks with bad checksums: ancillary ones do not prevent an upload, critical ones do."""
+"""Ancillary chunks of a PNG hide no image, whatever they contain; bad checksums of critical ones do."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
-from tests.unusual_files import png_chunks, with_bad_checksum
+from tests.unusual_files import png_chunk, png_chunks, with_bad_checksum
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.headers import scan
 from imagehost_core.jobs import IngestJob
+from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.png_checksums import repair_checksums
+from imagehost_core.pixels.png import repair_checksums
 
 PNG, WEBP = Format.PNG, Format.WEBP
 DROPPED = {b"tEXt", b"zTXt", b"iTXt", b"pHYs", b"gAMA", b"eXIf", b"iCCP", b"tIME", b"prVt"}
 CRITICAL = {b"IHDR", b"PLTE", b"IDAT", b"IEND"}
-
-
-def chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
 def still_png(factory: Any) -> bytes:
@@ -45,8 +42,8 @@ def still_png(factory: Any) -> bytes:
         dpi=(72, 72),
         icc_profile=factory.icc_profile(),
     )
-    extra = chunk(b"gAMA", struct.pack(">I", 45_455)) + chunk(b"tIME", bytes((7, 234, 1, 2, 3, 4, 5)))
-    return data[:33] + extra + chunk(b"prVt", b"unknown") + data[33:]
+    extra = png_chunk(b"gAMA", struct.pack(">I", 45_455)) + png_chunk(b"tIME", bytes((7, 234, 1, 2, 3, 4, 5)))
+    return data[:33] + extra + png_chunk(b"prVt", b"unknown") + data[33:]
 
 
 def pixels(factory: Any, data: bytes) -> list[bytes]:
@@ -116,6 +113,47 @@ def test_every_upload_option_accepts_a_bad_ancillary_checksum(
     )
     assert not result.unchanged
     assert (b"A maker" in master) is not remove_exif
+
+
+LONG_TEXT = zlib.compress(bytes(3 << 20))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (b"zTXt", b"prompt\0\0" + LONG_TEXT),
+        (b"iTXt", b"prompt\0\1\0\0\0" + LONG_TEXT),
+        (b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + LONG_TEXT),
+        (b"zTXt", b"bomb\0\0" + zlib.compress(bytes(40 << 20))),
+        (b"zTXt", b"text\0\7unknown method"),
+        (b"zTXt", b"text\0\0not compressed"),
+        (b"iTXt", b"text"),
+        (b"tEXt", b"\xff" * 90),
+        (b"iCCP", b"profile\0\0" + LONG_TEXT),
+        (b"iCCP", b"profile\0\7unknown method"),
+        (b"iCCP", b"profile"),
+        (b"eXIf", b"no TIFF file"),
+        (b"pHYs", b"short"),
+        (b"sRGB", b""),
+        (b"cHRM", b"short"),
+        (b"gAMA", b""),
+        (b"tRNS", b"\0"),
+        (b"acTL", b"short"),
+        (b"tIME", b""),
+        (b"prVt", b"private"),
+    ],
+)
+def test_an_ancillary_chunk_of_any_content_hides_no_image(factory: Any, kind: bytes, content: bytes) -> None:
+    plain = factory.encode(factory.photo(24, 16))
+    data = plain[:33] + png_chunk(kind, content) + plain[33:]
+    scan(BytesIO(data), len(data))
+    assert ingest(IngestJob(PNG, requested_format=PNG), data)[0].unchanged
+    for remove_exif in (False, True):
+        job = IngestJob(PNG, requested_format=WEBP, quality=100, remove_exif=remove_exif)
+        assert factory.difference(factory.decode(ingest(job, data)[1][0]), factory.photo(24, 16)) < 12
+    job = IngestJob(PNG, requested_format=PNG, remove_exif=True)
+    frame = open_image(PNG, ingest(job, data)[1][0] or data).first_frame()
+    assert factory.difference(frame, factory.photo(24, 16)) == 0
 
 
 @pytest.mark.parametrize("cut", range(1, 13))

@@ -77,21 +77,31 @@ def _jpeg(reader: HeaderReader, start: int, end: int) -> bytes:
 
 def _png(reader: HeaderReader, start: int, end: int) -> bytes:
     """Return the content of a chunk, or of its text."""
-    chunk, kind = _unchanged(reader, start, end), reader.peek(start - 4, 4)
-    if kind == b"eXIf":
-        return chunk
+    return png_text(reader.peek(start - 4, 4), _unchanged(reader, start, end))
+
+
+def png_text(kind: bytes, chunk: bytes) -> bytes:
+    """Return the text of a text chunk of a PNG, inflated; another chunk unchanged.
+
+    Args:
+        kind: The type of the chunk.
+        chunk: Its content.
+    """
     keyword, _, text = chunk.partition(b"\0")
     if kind == b"zTXt":
-        text = _inflate(text[1:])
+        text = inflate(text[1:])
     elif kind == b"iTXt":
         is_compressed = text[:1] == b"\1"
         # After the compression's flag and method: the language, and the translated keyword.
         text = text[2:].partition(b"\0")[2].partition(b"\0")[2]
-        text = _inflate(text) if is_compressed else text
+        text = inflate(text) if is_compressed else text
+    elif kind != b"tEXt":
+        return chunk
     return _raw_profile(text) if keyword.startswith(_RAW_PROFILE) else text
 
 
-def _inflate(data: bytes) -> bytes:
+def inflate(data: bytes) -> bytes:
+    """Return decompressed metadata, at most `MAX_BLOCK_BYTES`; nothing if it is malformed."""
     try:
         return zlib.decompressobj().decompress(data, MAX_BLOCK_BYTES)
     except zlib.error:

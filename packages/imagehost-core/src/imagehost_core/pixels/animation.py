@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import frozen
-from PIL import Image, ImageFile
+from PIL import Image
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels.codecs import CODECS
-from imagehost_core.pixels.decode import decoder_errors, first_frame, frame_count, set_alpha_flag
+from imagehost_core.pixels.decode import SourceImage, set_alpha_flag
 from imagehost_core.pixels.encode import NO_METADATA, NO_OPTIONS, Metadata, metadata_options, save
 from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize, shared_palette
-
-INFINITE = 0
-"""The loop count of an animation that never ends."""
 
 GIF_TIME_UNIT = 10
 """The resolution of frame durations in GIF, in milliseconds."""
@@ -38,51 +35,20 @@ class Animation:
     loop_count: int
 
 
-def read_animation(image: ImageFile.ImageFile, transform: Callable[[Image.Image], Image.Image]) -> Animation:
+def read_animation(source: SourceImage, transform: Callable[[Image.Image], Image.Image]) -> Animation:
     """Decode and transform every frame of an opened file.
 
     Args:
-        image: The opened file.
+        source: The opened file.
         transform: Applied to each decoded frame, so that only one frame at a time is held in full size.
 
     Raises:
         ValidationError: The decoder rejects a frame.
     """
-    frames: list[Image.Image] = []
-    durations: list[int] = []
-    for frame in iter_frames(image):
-        frames.append(transform(frame))
-        durations.append(round(float(image.info.get("duration", 0))))
-    return Animation(tuple(frames), tuple(durations), read_loop_count(image))
-
-
-def iter_frames(image: ImageFile.ImageFile) -> Iterator[Image.Image]:
-    """Yield the decoded frames in order, all in the first frame's size.
-
-    Later frames of a GIF may exceed its logical screen. Pillow then enlarges the image; browsers crop the
-    frame, and so does this function.
-    """
-    with decoder_errors(image):
-        start, count = first_frame(image), frame_count(image)
-    screen = (0, 0, *image.size)
-    for index in range(start, start + count):
-        with decoder_errors(image):
-            image.seek(index)
-            image.load()
-        # The opened file must not be passed on: as an ImageFile it represents all of its frames.
-        yield image.crop(screen) if count > 1 else image
-
-
-def read_loop_count(image: ImageFile.ImageFile) -> int:
-    """Return how many times an animation is played, or `INFINITE`.
-
-    GIF stores the number of *repetitions* and omits it for none; WebP and PNG store the number of plays.
-    0 means infinite in all three.
-    """
-    loop = image.info.get("loop")
-    if image.format == "GIF":
-        return 1 if loop is None else INFINITE if loop == 0 else int(loop) + 1
-    return INFINITE if loop is None else int(loop)
+    frames, durations = zip(
+        *((transform(frame), duration) for frame, duration in source.frames()), strict=True
+    )
+    return Animation(frames, durations, source.loop_count)
 
 
 def encode_animation(

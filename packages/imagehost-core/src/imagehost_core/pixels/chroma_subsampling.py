@@ -11,7 +11,17 @@ from collections.abc import Callable
 
 from PIL import Image
 
-from imagehost_core.pixels.resample_native import RAW_MODES, pixel_buffer
+RAW_MODES = {"RGB": "RGBX", "RGBA": "RGBA", "YCbCr": "YCbCrX"}
+"""Pillow's raw mode with four bytes per pixel, by image mode."""
+
+
+def pixel_buffer(image: Image.Image) -> object:
+    """Return the pixels without a copy where Pillow stores them contiguously, else as bytes."""
+    try:
+        return image.__arrow_c_array__()[1]
+    except ValueError:
+        return image.tobytes("raw", RAW_MODES[image.mode])
+
 
 STRIP_PIXELS = 3 << 20
 """The approximate size of a strip: 12 MiB of pixels."""

@@ -82,11 +82,9 @@ def flatten_on_white(image: Image.Image) -> Image.Image:
 
 def _split_alpha(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
     """Return the colours in mode `RGB`, `L` or `CMYK`, and the alpha channel unless it is fully opaque."""
-    if image.mode.startswith("I"):
-        return _from_16_bit(image)
     if image.mode in ("RGB", "L", "CMYK") and "transparency" not in image.info:
         return image, None
-    rgba = _with_8_bit_transparency(image).convert("RGBA")
+    rgba = image.convert("RGBA")
     is_grey = image.mode in ("1", "L", "LA", "La")
     return rgba.convert("L" if is_grey else "RGB"), _alpha_if_used(rgba.getchannel("A"))
 
@@ -94,34 +92,6 @@ def _split_alpha(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
 def _alpha_if_used(alpha: Image.Image) -> Image.Image | None:
     lowest, _ = cast("tuple[int, int]", alpha.getextrema())
     return alpha if lowest < 255 else None
-
-
-def _with_8_bit_transparency(image: Image.Image) -> Image.Image:
-    """Return the image with its transparent colour reduced from 16 to 8 bits.
-
-    The tRNS chunk of a 16-bit RGB PNG has 16-bit samples (PNG, section 11.3.2.1), but Pillow decodes the
-    pixels to 8 bits.
-    """
-    colour = image.info.get("transparency")
-    if isinstance(colour, tuple) and max(colour) > 255:
-        image = image.copy()
-        image.info["transparency"] = tuple(level >> 8 for level in colour)
-    return image
-
-
-def _from_16_bit(image: Image.Image) -> tuple[Image.Image, Image.Image | None]:
-    """Return 16-bit grey as mode `L`, and the alpha that its transparent level defines."""
-    wide = image.convert("I")
-    transparent = image.info.get("transparency")
-    grey = wide.point(_TO_8_BIT, "L")
-    if not isinstance(transparent, int):
-        return grey, None
-    alpha = [255] * 65536
-    alpha[min(transparent, 65535)] = 0
-    return grey, _alpha_if_used(wide.point(alpha, "L"))
-
-
-_TO_8_BIT = [round(level / 257) for level in range(65536)]
 
 
 def _open_profile(data: bytes) -> ImageCms.ImageCmsProfile:

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 
-from PIL import Image, ImageFile, PngImagePlugin, _imaging
+from attrs import evolve, field, frozen
+from PIL import Image, ImageFile, _imaging
 
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
-from imagehost_core.headers.exif import read_orientation
+from imagehost_core.headers.exif import UPRIGHT, read_orientation
 from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits
 from imagehost_core.pixels.codecs import CODECS
+from imagehost_core.pixels.composition import StoredFrame, compose
+from imagehost_core.pixels.gif import INFINITE, read_gif
+from imagehost_core.pixels.png import read_png
 from imagehost_core.transform import Size
 
 _FLAGS_OFFSET = 20
@@ -45,6 +49,10 @@ MIN_DRAFT_SCALE = 2
 
 SSIMULACRA2 from 2725×2225 to 640 pixels: 45 for a ratio just above 1, 71 for 2, 76 for a full decode.
 """
+
+MIN_DURATION, REPLACED_DURATION = 11, 100
+"""Browsers show a frame of less than the first for the second; in milliseconds. Other viewers take a duration
+literally."""
 
 DECODER_ERRORS = (
     OSError,  # with UnidentifiedImageError
@@ -87,7 +95,7 @@ def suppress_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def decoder_errors(source: Format | ImageFile.ImageFile) -> Iterator[None]:
+def decoder_errors(fmt: Format) -> Iterator[None]:
     """Raise ValidationError for any decoder error. To be used around decoding only, not encoding.
 
     Raises:
@@ -96,12 +104,89 @@ def decoder_errors(source: Format | ImageFile.ImageFile) -> Iterator[None]:
     try:
         yield
     except DECODER_ERRORS as error:
-        name = source.name if isinstance(source, Format) else source.format
-        field_error = FieldError("the image", f"a {name} file that can be decoded", "a damaged one")
+        field_error = FieldError("the image", f"a {fmt.name} file that can be decoded", "a damaged one")
         raise ValidationError(errors=[field_error]) from error
 
 
-def open_image(fmt: Format, data: bytes, limits: SourceLimits = DEFAULT_LIMITS) -> ImageFile.ImageFile:
+@frozen
+class SourceImage:
+    """An opened file, whose pixels are decoded on request.
+
+    Attributes:
+        format: The format of the file.
+        size: Width and height in pixels, before the orientation is applied.
+        frame_count: The number of frames; 1 for a still image. Further images in a JPEG (a gain map, a
+            preview) do not count, nor does the default image of an animated PNG that is not part of the
+            animation.
+        loop_count: How many times an animation is played; `INFINITE` for no end.
+        exif: The EXIF block, or `None`.
+        xmp: The XMP packet, or `None`.
+        opened: Pillow's file, of formats that are decoded as a whole.
+        stored: The frames of the other formats.
+    """
+
+    format: Format
+    size: tuple[int, int]
+    frame_count: int = 1
+    loop_count: int = INFINITE
+    exif: bytes | None = None
+    xmp: bytes | None = None
+    opened: ImageFile.ImageFile | None = None
+    stored: Sequence[StoredFrame] = field(default=(), repr=False)
+
+    @property
+    def orientation(self) -> int:
+        """The EXIF orientation, 1–8; 1 where it is missing or invalid."""
+        return UPRIGHT if self.exif is None else read_orientation(self.exif)
+
+    def shrink_on_load(self, target: Size) -> None:
+        """Set a JPEG's decoder to downscale while decoding; has no effect on other formats.
+
+        Args:
+            target: The size to which the whole image will be resized, in its stored orientation.
+        """
+        if self.opened is not None and self.format is Format.JPEG:
+            self.opened.draft(None, (MIN_DRAFT_SCALE * target.width, MIN_DRAFT_SCALE * target.height))
+
+    def first_frame(self) -> Image.Image:
+        """Return the first frame, in any mode.
+
+        Raises:
+            ValidationError: The decoder rejects it.
+        """
+        with decoder_errors(self.format):
+            if self.opened is not None:
+                self.opened.load()
+                return self.opened
+            first = self.stored[0]
+            image = first.decode()
+            if (first.left, first.top, *image.size) == (0, 0, *self.size):
+                return image
+            return next(compose(self.size, [evolve(first, decode=lambda: image)]))
+
+    def frames(self) -> Iterator[tuple[Image.Image, int]]:
+        """Yield every frame, all of the same size, with its duration in milliseconds.
+
+        Raises:
+            ValidationError: The decoder rejects one.
+        """
+        if self.frame_count == 1:
+            yield self.first_frame(), 0
+            return
+        composed = compose(self.size, self.stored)
+        for index in range(self.frame_count):
+            with decoder_errors(self.format):
+                if self.opened is None:
+                    frame, duration = next(composed), self.stored[index].duration
+                else:
+                    self.opened.seek(index)
+                    self.opened.load()
+                    # The opened file must not be passed on: it represents all of its frames.
+                    frame, duration = self.opened.copy(), float(self.opened.info.get("duration", 0))
+            yield frame, round(duration) if duration >= MIN_DURATION else REPLACED_DURATION
+
+
+def open_image(fmt: Format, data: bytes, limits: SourceLimits = DEFAULT_LIMITS) -> SourceImage:
     """Open a file without decoding its pixels.
 
     Args:
@@ -113,58 +198,37 @@ def open_image(fmt: Format, data: bytes, limits: SourceLimits = DEFAULT_LIMITS) 
         ValidationError: The decoder rejects the file, or it exceeds a limit.
     """
     with decoder_errors(fmt):
-        image = Image.open(BytesIO(set_alpha_flag(data)), formats=(CODECS[fmt].name,))
-        frames = frame_count(image)
-    pixels = image.width * image.height
+        source = _open(fmt, data)
+    pixels = source.size[0] * source.size[1]
+    frames = source.frame_count
     if pixels > limits.frame_pixels or pixels * frames > limits.total_pixels or frames > limits.frames:
         expected = (
             f"at most {limits.frame_pixels:,} pixels a frame, {limits.total_pixels:,} over all "
             f"and {limits.frames:,} frames"
         )
-        received = f"{frames} of {image.width}×{image.height}"
+        received = f"{frames} of {source.size[0]}×{source.size[1]}"
         raise ValidationError(errors=[FieldError("the image", expected, received)])
-    return image
+    return source
 
 
-def frame_count(image: ImageFile.ImageFile) -> int:
-    """Return the number of frames of the file's animation; 1 for a still image.
-
-    Further images in a JPEG (a gain map, a preview) do not count, nor does the default image of an animated
-    PNG that is not part of the animation.
-    """
-    if image.format not in ("GIF", "WEBP", "PNG"):
-        return 1
-    frames = int(getattr(image, "n_frames", 1))
-    return frames - 1 if _has_separate_default_image(image) and frames > 1 else frames
-
-
-def first_frame(image: ImageFile.ImageFile) -> int:
-    """Return Pillow's index of the animation's first frame."""
-    return 1 if frame_count(image) > 1 and _has_separate_default_image(image) else 0
-
-
-def _has_separate_default_image(image: ImageFile.ImageFile) -> bool:
-    return isinstance(image, PngImagePlugin.PngImageFile) and bool(image.info.get("default_image"))
-
-
-def image_orientation(image: Image.Image) -> int:
-    """Return the EXIF orientation, 1–8; 1 where it is missing or invalid."""
-    exif = image.info.get("exif")
-    return read_orientation(exif) if isinstance(exif, bytes) else 1
+def _open(fmt: Format, data: bytes) -> SourceImage:
+    if fmt is Format.GIF:
+        gif = read_gif(data)
+        return SourceImage(fmt, gif.size, len(gif.frames), gif.loop_count, stored=gif.frames)
+    if fmt is Format.PNG:
+        png = read_png(data)
+        return SourceImage(
+            fmt, png.size, len(png.frames), png.loop_count, png.exif, png.xmp, stored=png.frames
+        )
+    image = Image.open(BytesIO(set_alpha_flag(data)), formats=(CODECS[fmt].name,))
+    exif, xmp = (
+        value if isinstance(value, bytes) else None for value in map(image.info.get, ("exif", "xmp"))
+    )
+    frames = int(getattr(image, "n_frames", 1)) if fmt is Format.WEBP else 1
+    return SourceImage(fmt, image.size, frames, int(image.info.get("loop", INFINITE)), exif, xmp, image)
 
 
 def apply_orientation(image: Image.Image, orientation: int) -> Image.Image:
     """Return the image rotated and mirrored to upright."""
     method = _TRANSPOSE_METHODS.get(orientation)
     return image if method is None else image.transpose(method)
-
-
-def shrink_on_load(image: ImageFile.ImageFile, target: Size) -> None:
-    """Set a JPEG's decoder to downscale while decoding; has no effect on other formats.
-
-    Args:
-        image: The opened file, its pixels not yet decoded.
-        target: The size to which the whole image will be resized, in its stored orientation.
-    """
-    if image.format in ("JPEG", "MPO"):
-        image.draft(None, (MIN_DRAFT_SCALE * target.width, MIN_DRAFT_SCALE * target.height))

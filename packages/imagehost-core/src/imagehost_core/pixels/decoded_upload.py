@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeGuard
 
 from attrs import frozen
-from PIL import Image, ImageFile, JpegImagePlugin
+from PIL import Image, JpegImagePlugin
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import reset_orientation
@@ -16,13 +15,10 @@ from imagehost_core.pixels.colour import NormalizedImage, normalize, to_srgb
 from imagehost_core.pixels.decode import (
     TRANSPOSED,
     apply_orientation,
-    decoder_errors,
-    first_frame,
-    image_orientation,
     open_image,
 )
 from imagehost_core.pixels.encode import Metadata
-from imagehost_core.pixels.png_checksums import repair_checksums
+from imagehost_core.pixels.png import repair_checksums
 
 MIN_QUALITY, MAX_QUALITY = 80, 98
 """Below the minimum the losses become visible; above the maximum there is no measurable gain."""
@@ -103,11 +99,8 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
     uploaded = data
     if job.format is Format.PNG:
         data = repair_checksums(data)
-    image = open_image(job.format, data)
-    with decoder_errors(image):
-        image.seek(first_frame(image))
-        image.load()
-    orientation = image_orientation(image)
+    source = open_image(job.format, data)
+    orientation = source.orientation
     profiles: list[bytes | None] = []
 
     def normalize_frame(frame: Image.Image) -> Image.Image:
@@ -115,11 +108,12 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
         profiles.append(normalized.profile)
         return normalized.image
 
-    info = dict(image.info)
-    jpeg_options = _jpeg_options(image, orientation)
-    quality = match_source_quality(image.quantization.get(0) if _is_jpeg(image) else None)
-    animation = read_animation(image, normalize_frame)
-    exif, xmp = (None, None) if job.remove_exif else _exif_and_xmp(info)
+    animation = read_animation(source, normalize_frame)
+    jpeg = source.opened if isinstance(source.opened, JpegImagePlugin.JpegImageFile) else None
+    quality = match_source_quality(jpeg.quantization.get(0) if jpeg else None)
+    exif, xmp = (None, None) if job.remove_exif else (source.exif, source.xmp)
+    if exif is not None:
+        exif = reset_orientation(exif)
     metadata = Metadata(profiles[0], exif, xmp)
     return DecodedUpload(
         data=data,
@@ -129,27 +123,14 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
         profile=profiles[0],
         metadata=metadata,
         orientation=orientation,
-        jpeg_options=jpeg_options,
+        jpeg_options=_jpeg_options(jpeg, orientation),
         quality=quality,
     )
 
 
-def _exif_and_xmp(info: Mapping[Any, object]) -> tuple[bytes | None, bytes | None]:
-    """Return EXIF, with its orientation reset to 1, and XMP."""
-    exif, xmp = info.get("exif"), info.get("xmp")
-    return (
-        reset_orientation(exif) if isinstance(exif, bytes) else None,
-        xmp if isinstance(xmp, bytes) else None,
-    )
-
-
-def _is_jpeg(image: ImageFile.ImageFile) -> TypeGuard[JpegImagePlugin.JpegImageFile]:
-    return isinstance(image, JpegImagePlugin.JpegImageFile)
-
-
-def _jpeg_options(image: ImageFile.ImageFile, orientation: int) -> Mapping[str, object]:
+def _jpeg_options(image: JpegImagePlugin.JpegImageFile | None, orientation: int) -> Mapping[str, object]:
     """Return the quantisation tables and chroma subsampling of a JPEG, transposed as the orientation does."""
-    if not _is_jpeg(image) or image.mode != "RGB" or not image.quantization:
+    if image is None or image.mode != "RGB" or not image.quantization:
         return {"subsampling": 0}
     tables = [list(table) for _, table in sorted(image.quantization.items())]
     sampling = JpegImagePlugin.get_sampling(image)

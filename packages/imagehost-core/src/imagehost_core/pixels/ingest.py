@@ -7,7 +7,7 @@ from PIL import Image
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, IngestResult, derivative_sizes
 from imagehost_core.pixels.colour import flatten_on_white
-from imagehost_core.pixels.decode import frame_count, open_image, suppress_warnings
+from imagehost_core.pixels.decode import open_image, suppress_warnings
 from imagehost_core.pixels.decoded_upload import DecodedUpload, decode_upload
 from imagehost_core.pixels.derivatives import ByteBudget, Derivatives, make_derivatives
 from imagehost_core.pixels.master import Master, encode_master, may_be_line_art
@@ -93,4 +93,4 @@ def _is_animated(upload: DecodedUpload, fmt: Format) -> bool:
 
 def _count_frames(fmt: Format, data: bytes) -> int:
     """Return the number of frames of the encoded file: encoders merge equal consecutive frames."""
-    return frame_count(open_image(fmt, data))
+    return open_image(fmt, data).frame_count

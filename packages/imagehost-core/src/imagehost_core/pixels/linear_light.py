@@ -23,18 +23,20 @@ Halves the time for 0.3 points of SSIMULACRA2."""
 LINEAR_MAX = 65_535
 
 
-def _to_linear(sample: float) -> float:
+def to_linear(sample: float) -> float:
+    """Return the linear light of a gamma-encoded sample, both 0–1."""
     return sample / 12.92 if sample <= 0.04045 else ((sample + 0.055) / 1.055) ** 2.4
 
 
-def _to_srgb(light: float) -> float:
+def to_srgb(light: float) -> float:
+    """Return the gamma-encoded sample of linear light, both 0–1."""
     return light * 12.92 if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055
 
 
-SRGB_TO_LINEAR = [_to_linear(sample / 255) * LINEAR_MAX + 0.5 for sample in range(256)]
+SRGB_TO_LINEAR = [to_linear(sample / 255) * LINEAR_MAX + 0.5 for sample in range(256)]
 """The linear light of each 8-bit sample, plus 0.5. Filters preserve the offset, since their weights have a
 sum of 1; it makes the later truncation to integers a rounding."""
-LINEAR_TO_SRGB = [round(_to_srgb(light / LINEAR_MAX) * 255) for light in range(LINEAR_MAX + 1)]
+LINEAR_TO_SRGB = [round(to_srgb(light / LINEAR_MAX) * 255) for light in range(LINEAR_MAX + 1)]
 """The 8-bit sample of each linear light from 0 to `LINEAR_MAX`."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import frozen
-from PIL import Image, ImageFile
+from PIL import Image
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, sniff
@@ -15,13 +15,9 @@ from imagehost_core.pixels.animation import encode_animation, read_animation
 from imagehost_core.pixels.colour import WHITE, flatten_on_white, normalize, to_srgb
 from imagehost_core.pixels.decode import (
     TRANSPOSED,
+    SourceImage,
     apply_orientation,
-    decoder_errors,
-    first_frame,
-    frame_count,
-    image_orientation,
     open_image,
-    shrink_on_load,
     suppress_warnings,
 )
 from imagehost_core.pixels.encode import encode
@@ -113,7 +109,7 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderRe
     try:
         with suppress_warnings():
             image = open_image(_detect_format(data) or source_format, data)
-            if job.animated and frame_count(image) > 1 and FORMATS[job.format].animated:
+            if job.animated and image.frame_count > 1 and FORMATS[job.format].animated:
                 return _render_animation(job, image)
             return _render_still(job, image)
     except ValidationError as error:
@@ -125,25 +121,22 @@ def _detect_format(data: bytes) -> Format | None:
     return Format.AVIF if data[4:12] == AVIF_BRAND else sniff(data[:SNIFF_BYTES])
 
 
-def _render_still(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderResult, list[bytes]]:
+def _render_still(job: RenderJob, image: SourceImage) -> tuple[RenderResult, list[bytes]]:
     target = job.plan.resize
-    with decoder_errors(image):
-        image.seek(first_frame(image))
-        is_transposed = image_orientation(image) in TRANSPOSED
-        shrink_on_load(image, Size(target.height, target.width) if is_transposed else target)
-        image.load()
-    frame = _run_pipeline(image, RenderContext(job, image_orientation(image)))
+    orientation = image.orientation
+    image.shrink_on_load(Size(target.height, target.width) if orientation in TRANSPOSED else target)
+    frame = _run_pipeline(image.first_frame(), RenderContext(job, orientation))
     options = {} if job.avif_speed is None else {"speed": job.avif_speed}
     data = encode(job.format, frame, job.quality, options=options, subsample=True)
     return RenderResult(job.plan.output, 1), [data]
 
 
-def _render_animation(job: RenderJob, image: ImageFile.ImageFile) -> tuple[RenderResult, list[bytes]]:
-    context = RenderContext(job, image_orientation(image))
+def _render_animation(job: RenderJob, image: SourceImage) -> tuple[RenderResult, list[bytes]]:
+    context = RenderContext(job, image.orientation)
     animation = read_animation(image, lambda frame: _run_pipeline(frame, context))
     data = encode_animation(job.format, animation, job.quality)
     # Encoders merge equal consecutive frames, so the frames of the result are counted.
-    return RenderResult(job.plan.output, frame_count(open_image(job.format, data))), [data]
+    return RenderResult(job.plan.output, open_image(job.format, data).frame_count), [data]
 
 
 def _run_pipeline(image: Image.Image, context: RenderContext) -> Image.Image:

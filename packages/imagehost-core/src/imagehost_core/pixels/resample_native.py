@@ -12,20 +12,9 @@ from math import ceil
 from PIL import Image
 
 from imagehost_core.pixels import _resample
+from imagehost_core.pixels.chroma_subsampling import RAW_MODES, pixel_buffer
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR, Box, box_factor
 from imagehost_core.transform import Size
-
-RAW_MODES = {"RGB": "RGBX", "RGBA": "RGBA", "YCbCr": "YCbCrX"}
-"""Pillow's raw mode with four bytes per pixel, by image mode."""
-
-
-def pixel_buffer(image: Image.Image) -> object:
-    """Return the pixels without a copy where Pillow stores them contiguously, else as bytes."""
-    try:
-        return image.__arrow_c_array__()[1]
-    except ValueError:
-        return image.tobytes("raw", RAW_MODES[image.mode])
-
 
 _SRGB_TO_LINEAR = array("f", SRGB_TO_LINEAR).tobytes()
 _LINEAR_TO_SRGB = bytes(LINEAR_TO_SRGB)

@@ -11,6 +11,17 @@ import struct
 from collections.abc import Callable, Iterator
 
 from imagehost_core.formats import Format
+from imagehost_core.pixels.gif import (
+    APPLICATION,
+    EXTENSION,
+    GRAPHIC_CONTROL,
+    LOOP_COUNTS,
+    SCREEN_BYTES,
+    TRAILER,
+    colour_table_bytes,
+    iter_blocks,
+)
+from imagehost_core.pixels.png import SIGNATURE_BYTES, iter_chunks
 
 
 def strip_metadata(fmt: Format, data: bytes) -> bytes:
@@ -58,22 +69,12 @@ def _strip_jpeg(data: bytes) -> bytes:
         in_pixels = marker == _JPEG_SOS
 
 
-_PNG_SIGNATURE_BYTES = 8
 _PNG_METADATA_CHUNKS = frozenset({b"eXIf", b"tEXt", b"zTXt", b"iTXt", b"tIME"})
 
 
 def _strip_png(data: bytes) -> bytes:
-    parts = [data[:_PNG_SIGNATURE_BYTES]]
-    offset = _PNG_SIGNATURE_BYTES
-    while offset < len(data):
-        end = offset + 12 + int.from_bytes(data[offset : offset + 4], "big")
-        chunk_type = data[offset + 4 : offset + 8]
-        if chunk_type not in _PNG_METADATA_CHUNKS:
-            parts.append(data[offset:end])
-        if chunk_type == b"IEND":
-            break
-        offset = end
-    return b"".join(parts)
+    kept = (data[start:end] for kind, start, end in iter_chunks(data) if kind not in _PNG_METADATA_CHUNKS)
+    return b"".join((data[:SIGNATURE_BYTES], *kept))
 
 
 _WEBP_METADATA_CHUNKS = frozenset({b"EXIF", b"XMP "})
@@ -113,48 +114,24 @@ def _iter_riff_chunks(data: bytes, offset: int) -> Iterator[tuple[bytes, bytes]]
         offset += 8 + length + length % 2
 
 
-_GIF_INTRODUCER = re.compile(rb"[!,;]")
-"""The first byte of an extension, a frame or the trailer. Decoders skip other bytes between blocks."""
-_GIF_EXTENSION, _GIF_TRAILER = b"!", b";"
-_GIF_GRAPHIC_CONTROL, _GIF_APPLICATION = 0xF9, 0xFF
-_GIF_KEPT_APPLICATIONS = (b"NETSCAPE2.0", b"ANIMEXTS1.0", b"ICCRGBG1012")
+_GIF_KEPT_APPLICATIONS = (*LOOP_COUNTS, b"ICCRGBG1012")
 """The application extensions that affect how a GIF is shown: loop count and ICC profile."""
 
 
 def _strip_gif(data: bytes) -> bytes:
-    offset = 13 + _gif_colour_table_bytes(data[10])
-    parts = [data[:offset]]
-    while (start := _GIF_INTRODUCER.search(data, offset)) and start[0] != _GIF_TRAILER:
-        begin = start.start()
-        if start[0] == _GIF_EXTENSION:
-            offset = _end_of_gif_sub_blocks(data, begin + 2)
-            label, application = data[begin + 1], data[begin + 3 : begin + 14]
-            is_shown = label == _GIF_GRAPHIC_CONTROL or (
-                label == _GIF_APPLICATION and application in _GIF_KEPT_APPLICATIONS
-            )
-            # At the end of a file, the content may be missing. With a terminator it would be empty, which
-            # the header scan does not accept.
-            is_kept = is_shown and begin + 2 < len(data)
-        else:
-            offset = _end_of_gif_sub_blocks(data, begin + 11 + _gif_colour_table_bytes(data[begin + 9]))
-            is_kept = True
-        if is_kept:
+    parts = [data[: SCREEN_BYTES + colour_table_bytes(data[10])]]
+    for begin, end in iter_blocks(data):
+        label, application = data[begin + 1 : begin + 2], data[begin + 3 : begin + 14]
+        is_extension = data[begin : begin + 1] == EXTENSION
+        # At the end of a file, the content of an extension may be missing. With a terminator it would be
+        # empty, which the header scan does not accept.
+        is_shown = begin + 2 < len(data) and (
+            label == GRAPHIC_CONTROL or (label == APPLICATION and application in _GIF_KEPT_APPLICATIONS)
+        )
+        if is_shown or not is_extension:
             # The terminator of the last sub-blocks may be missing.
-            parts.append(data[begin:offset].ljust(offset - begin, b"\0"))
-    parts.append(_GIF_TRAILER)
-    return b"".join(parts)
-
-
-def _gif_colour_table_bytes(flags: int) -> int:
-    """Return the size of the colour table that the flags declare, in bytes."""
-    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
-
-
-def _end_of_gif_sub_blocks(data: bytes, offset: int) -> int:
-    """Return the offset after the sequence of sub-blocks that begins at `offset`, and its terminator."""
-    while offset != len(data) and data[offset]:
-        offset += 1 + data[offset]
-    return offset + 1
+            parts.append(data[begin:end].ljust(end - begin, b"\0"))
+    return b"".join((*parts, TRAILER))
 
 
 _STRIPPERS: dict[Format, Callable[[bytes], bytes]] = {
