@@ -9,7 +9,7 @@ from typing import Any
 from imagehost_client._calls import accounts, albums, images, uploads, webhooks
 from imagehost_client._calls.call import Call
 from imagehost_client.testing._routes import PUBLIC_ROUTES, ROUTES
-from imagehost_server.auth.scopes import ROUTE_SCOPES
+from imagehost_server.routes import ROUTE_SCOPES
 
 SERVICE_ROUTES = {
     *("GET /v1/openapi.json", "GET /v1/docs", "GET /healthz", "GET /readyz", "GET /metrics"),

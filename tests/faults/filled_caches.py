@@ -28,7 +28,7 @@ from imagehost_core.lists import REQUESTS_IN_MEMORY
 from imagehost_core.services.delivery import IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE
 from imagehost_core.services.read_cache import RECORDS_IN_MEMORY
 from imagehost_core.testing import make_image
-from imagehost_server.api.records import RECORDS_IN_MEMORY as PUBLIC_RECORDS_IN_MEMORY
+from imagehost_server.routes.images import RECORDS_IN_MEMORY as PUBLIC_RECORDS_IN_MEMORY
 from imagehost_server.testing import RunningServer
 
 IMAGES = 110 * max(IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE) // 100

@@ -18,19 +18,17 @@ from imagehost_core.authorization import Requirement, SessionRequirement
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import Scope
 from imagehost_core.testing import make_image
-from imagehost_server.api.representations import (
+from imagehost_server.cli.main import main
+from imagehost_server.routes import ROUTE_SCOPES
+from imagehost_server.routes.accounts import (
     AccountRecord,
-    DeliveryRecord,
     LimitOverridesRecord,
     LimitRecord,
     ManagedAccountRecord,
-    NewKeyRecord,
-    NewSessionRecord,
-    NewWebhookRecord,
-    SessionRecord,
 )
-from imagehost_server.auth.scopes import ROUTE_SCOPES
-from imagehost_server.cli.main import main
+from imagehost_server.routes.keys import NewKeyRecord
+from imagehost_server.routes.sessions import NewSessionRecord, SessionRecord
+from imagehost_server.routes.webhooks import DeliveryRecord, NewWebhookRecord
 from imagehost_server.testing import RunningServer
 
 

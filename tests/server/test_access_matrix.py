@@ -17,7 +17,7 @@ from imagehost_core.authorization import Requirement, SessionRequirement
 from imagehost_core.models import ALL_SCOPES, Scope
 from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.auth.passwords import hash_password
-from imagehost_server.auth.scopes import ROUTE_SCOPES
+from imagehost_server.routes import ROUTE_SCOPES
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse"

@@ -20,8 +20,8 @@ from imagehost_core.settings import LimitSettings, RenderingSettings, SettingsEr
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_server.app import create_app
 from imagehost_server.auth.cookies import CSRF_HEADER, SESSION_COOKIE
-from imagehost_server.auth.scopes import ROUTE_SCOPES
 from imagehost_server.middleware.cors import PRIVATE_PATHS, CorsPolicy
+from imagehost_server.routes import ROUTE_SCOPES
 from imagehost_server.settings import HttpSettings, ServerSettings, load
 
 PAGE = "https://app.example.com"

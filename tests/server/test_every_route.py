@@ -15,7 +15,7 @@ from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.auth.cookies import SESSION_COOKIE
 from imagehost_server.auth.identity import is_counted
-from imagehost_server.auth.scopes import ROUTE_SCOPES
+from imagehost_server.routes import ROUTE_SCOPES
 from imagehost_server.settings import ServerSettings
 from imagehost_server.web.router import HANDLERS
 

@@ -19,7 +19,7 @@ from imagehost_core.authorization import Requirement, SessionRequirement
 from imagehost_core.models import Role, Scope
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE, csrf_token
 from imagehost_server.auth.passwords import hash_password
-from imagehost_server.auth.scopes import ROUTE_SCOPES
+from imagehost_server.routes import ROUTE_SCOPES
 from imagehost_server.testing import RunningServer
 
 ENDPOINT = "https://1.1.1.1/hook"

@@ -18,9 +18,9 @@ from tests.server.in_process import serving
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_core.uploads import FORM_FIELDS
-from imagehost_server.api import idempotency
-from imagehost_server.api.idempotency import fingerprint
-from imagehost_server.api.schemas import NewAlbum
+from imagehost_server.routes import idempotency
+from imagehost_server.routes.albums import NewAlbum
+from imagehost_server.routes.idempotency import fingerprint
 from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import RunningServer, running, start
 

@@ -8,9 +8,9 @@ from attrs import evolve
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
-from imagehost_server.api.pagination import is_short_read
-from imagehost_server.api.records import image_record, image_records, public_records
 from imagehost_server.http.responses import success_response
+from imagehost_server.routes.images import image_record, image_records, public_records
+from imagehost_server.routes.lists import is_short_read
 
 
 def test_an_encoded_record_equals_the_record(operator: ImageHost) -> None:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imagehost_server.integrations import INTEGRATIONS, TOKEN_PLACEHOLDER, UploadTarget
-from imagehost_server.integrations.text_files import UPLOAD_FUNCTION
+from imagehost_server.integrations import INTEGRATIONS, TOKEN_PLACEHOLDER, UPLOAD_FUNCTION, UploadTarget
 
 EXAMPLE = UploadTarget("https://images.example.com/v1", "ihk_abc")
 SHELL_SCRIPTS = [name for name in INTEGRATIONS if name.endswith(".sh")]

@@ -26,8 +26,8 @@ from imagehost_server.http.multipart import (
     FIELDS_BYTES,
     FILE_FIELDS,
     MAX_PARTS,
+    FormKind,
     MultipartFormParser,
-    UploadForm,
     parse_boundary,
 )
 
@@ -67,7 +67,7 @@ def encode_form(parts: list[Part]) -> bytes:
     return body + b"--BoundarY--\r\n"
 
 
-def parse(folder: Path, chunks: Iterator[bytes] | list[bytes]) -> tuple[UploadForm, list[Part]]:
+def parse(folder: Path, chunks: Iterator[bytes] | list[bytes]) -> tuple[FormKind, list[Part]]:
     """Return the parsed form, with the staged bytes of its files; check that no staged file remains."""
     stage = Stage(folder)
     try:
@@ -121,11 +121,11 @@ def test_the_form_does_not_depend_on_chunk_borders(
     kind, parsed = parse(folder, [*chunks, body])
     expected: list[Part] = [("", name, data) for _, name, data in parts if name is not None]
     expected += [(name, None, data) for name, filename, data in parts if filename is None]
-    assert (kind, parsed) == (UploadForm.BATCH, expected)
+    assert (kind, parsed) == (FormKind.BATCH, expected)
 
 
 @pytest.mark.parametrize(("name", "kind"), FILE_FIELDS.items())
-def test_the_name_of_the_file_part_determines_the_form(folder: Path, name: str, kind: UploadForm) -> None:
+def test_the_name_of_the_file_part_determines_the_form(folder: Path, name: str, kind: FormKind) -> None:
     assert parse(folder, [encode_form([(name, "a.png", b"x")])])[0] is kind
 
 
@@ -191,7 +191,7 @@ def test_text_before_the_first_boundary_is_ignored(folder: Path, size: int) -> N
     form = encode_form([("image", "a.png", b"PNG")])
     body = b"preamble....--BoundarY\r\n\r\n\r\n" + form
     chunks = [body[start : start + size] for start in range(0, len(body), size)]
-    assert parse(folder, chunks) == (UploadForm.SINGLE, [("", "a.png", b"PNG")])
+    assert parse(folder, chunks) == (FormKind.SINGLE, [("", "a.png", b"PNG")])
 
 
 @pytest.mark.parametrize("size", [1, 30, 1_000])
@@ -216,7 +216,7 @@ def test_a_line_feed_in_a_header_is_a_bad_request_however_the_body_is_divided(
 
 def test_data_after_the_end_of_the_form_is_ignored(folder: Path) -> None:
     assert (
-        parse(folder, [encode_form([("image", "b.png", b"x")]), b"and more", b"\r\n"])[0] is UploadForm.SINGLE
+        parse(folder, [encode_form([("image", "b.png", b"x")]), b"and more", b"\r\n"])[0] is FormKind.SINGLE
     )
 
 

@@ -24,7 +24,7 @@ from imagehost_core.errors import UnavailableError
 from imagehost_core.settings import StorageSettings
 from imagehost_core.testing import make_image
 from imagehost_server._executors import ThreadLimiter
-from imagehost_server.api.readiness import REPEAT_SECONDS, ProblemLog, ReadinessMonitor
+from imagehost_server.routes.service import REPEAT_SECONDS, ProblemLog, ReadinessMonitor
 from imagehost_server.settings import ServerSettings
 
 PROXIED = {"X-Forwarded-For": "192.0.2.7"}

@@ -11,13 +11,15 @@ import pytest
 
 from imagehost_core import ImageHost, ImageHostError
 from imagehost_core.tokens import TokenKind, new_token
-from imagehost_server.api.body import decode
-from imagehost_server.api.representations import new_key_record, new_session_record, new_webhook_record
-from imagehost_server.api.schemas import NewAccount, PasswordChange, SignIn
 from imagehost_server.auth.cookies import SESSION_COOKIE
 from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.auth.passwords import hash_password, new_password
 from imagehost_server.cli.bootstrap import create_initial_credentials
+from imagehost_server.routes.accounts import NewAccount, PasswordChange
+from imagehost_server.routes.body import decode
+from imagehost_server.routes.keys import new_key_record
+from imagehost_server.routes.sessions import SignIn, new_session_record
+from imagehost_server.routes.webhooks import new_webhook_record
 from imagehost_server.testing import RunningServer, running
 
 

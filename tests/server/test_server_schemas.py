@@ -13,16 +13,11 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from imagehost_core.errors import BadRequestError, FieldError, ValidationError
-from imagehost_server.api import body
-from imagehost_server.api.body import InvalidBody, JsonBody, set_fields
-from imagehost_server.api.schemas import (
-    AccountChanges,
-    AlbumChanges,
-    ImageChanges,
-    NewAlbum,
-    SignedUrlRequest,
-    SignedUrlsRequest,
-)
+from imagehost_server.routes import body
+from imagehost_server.routes.accounts import AccountChanges
+from imagehost_server.routes.albums import AlbumChanges, NewAlbum
+from imagehost_server.routes.body import InvalidBody, JsonBody, set_fields
+from imagehost_server.routes.images import ImageChanges, SignedUrlRequest, SignedUrlsRequest
 
 T = TypeVar("T", bound=JsonBody)
 

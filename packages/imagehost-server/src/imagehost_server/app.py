@@ -19,19 +19,14 @@ from imagehost_core import ImageHost
 from imagehost_core.models import Account, Principal
 from imagehost_core.settings import SQLITE
 from imagehost_server._executors import Executors
-from imagehost_server.api.envelope import to_litestar
-from imagehost_server.api.operation import Operation, RouteHandler
-from imagehost_server.api.readiness import ReadinessMonitor
-from imagehost_server.api.request import ApiRequest
-from imagehost_server.auth.identity import PREFIXES, IdentityMiddleware
-from imagehost_server.auth.scopes import require_access
+from imagehost_server.auth.identity import PREFIXES, IdentityMiddleware, require_access
 from imagehost_server.background import running_sender
 from imagehost_server.background.cleanup import periodic_cleanup
 from imagehost_server.background.purge_sender import running_purge_sender
 from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
-from imagehost_server.http.responses import RawResponse, error_response, routing_error
+from imagehost_server.http.responses import RawResponse, error_response, routing_error, to_litestar
 from imagehost_server.metrics import Recorder
 from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.cors import CorsHeaders, CorsPolicy, PreflightMiddleware
@@ -39,6 +34,8 @@ from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import PROBE_PATHS, SecurityMiddleware
 from imagehost_server.openapi.docs_page import ApiDescription, docs_asset
 from imagehost_server.routes import ROUTES
+from imagehost_server.routes.handler import ApiRequest, RouteHandler
+from imagehost_server.routes.service import ReadinessMonitor
 from imagehost_server.settings import HttpSettings, ServerSettings
 from imagehost_server.tracing import instrument
 from imagehost_server.web.page import PageRequest, accepts_html, error_page
@@ -204,11 +201,6 @@ def _options_handler(path: str, allowed: str) -> HTTPRouteHandler:
 
     handler = RouteHandler(path, http_method="OPTIONS", name=f"options {path}", include_in_schema=False)
     return handler(options)
-
-
-def operations(routes: tuple[HTTPRouteHandler, ...] = ROUTES) -> list[Operation]:
-    """Return the OpenAPI description of each route."""
-    return [route.opt["operation"] for route in routes]
 
 
 def delivery_prefixes(delivery_url: str) -> tuple[str, ...]:

@@ -1,13 +1,17 @@
-"""Identity middleware: authentication and rate limits of every API request, before routing.
+"""The identity of a request: its token, the rate limits, and the scope that its route requires.
 
-It wraps the JSON API, so that unknown paths and wrong methods are counted too, and every response has rate
-limit headers, which `SecurityMiddleware` adds. Requests with a valid token count against its account, all
-others against the client's IP address. The delivery route, probes and the API's own description are not
-counted.
+The middleware authenticates and counts every API request before routing. It wraps the JSON API, so that
+unknown paths and wrong methods are counted too, and every response has rate limit headers, which
+`SecurityMiddleware` adds. Requests with a valid token count against its account, all others against the
+client's IP address. The delivery route, probes and the API's own description are not counted.
+
+No valid token is 401; a valid token without the required scope is 403. A request that changes something is
+checked again by the core, in the transaction of the change: the token may have ended since.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
@@ -15,20 +19,45 @@ from litestar.enums import ScopeType
 from litestar.utils import normalize_path
 
 from imagehost_core import ImageHost
+from imagehost_core.authorization import authorize, require_permission
 from imagehost_core.errors import RateLimitError, UnauthorizedError
 from imagehost_core.limits import Decision
-from imagehost_core.models import Principal
+from imagehost_core.models import Account, Principal
 from imagehost_server._executors import Executors
-from imagehost_server.auth.bearer import bearer_token
-from imagehost_server.auth.cookies import session_cookie
+from imagehost_server.auth.cookies import SAFE_METHODS, require_csrf_token, session_cookie
 from imagehost_server.http.responses import error_response
 
 if TYPE_CHECKING:
+    from litestar import Request
+    from litestar.datastructures import State
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
+
+def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the bearer token of a request; the scheme is case-insensitive.
+
+    Raises:
+        UnauthorizedError: There is no `Authorization` header, several, or another scheme. The message never
+            contains the received value.
+    """
+    values = [value for name, value in headers if name == b"authorization"]
+    if len(values) != 1:
+        received = "several" if values else "none"
+        raise UnauthorizedError(
+            f"expected one Authorization header with a Bearer token but received {received}"
+        )
+    scheme, _, token = values[0].partition(b" ")
+    if scheme.lower() != b"bearer":
+        raise UnauthorizedError("expected the scheme Bearer for Authorization but received another")
+    return token.strip().decode("latin-1")
+
+
 PREFIXES = ("/v1/", "/integrations/")
+
 UPLOAD = ("POST", "/v1/upload")
+
 UNCOUNTED = frozenset({"/v1/openapi.json", "/v1/docs"})
+
 DOCS_ASSETS = "/v1/docs/assets/"
 """Prefix of the paths of the files that the page `/v1/docs` loads, which are not counted either."""
 
@@ -186,3 +215,37 @@ def rate_limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
         (b"x-ratelimit-remaining", str(decision.remaining).encode()),
         (b"x-ratelimit-reset", str(decision.reset).encode()),
     ]
+
+
+REGISTRATION = "POST /v1/accounts"
+"""The route that requires no token where the setting `registration` is on."""
+
+
+async def require_access(connection: Request[Account, Principal, State]) -> None:
+    """Raise unless the request's token meets its route's requirement; set the connection's user and auth.
+
+    It is called before any of the body is read. As a guard, Litestar would copy the route handler for it.
+
+    Raises:
+        UnauthorizedError: There is no valid token.
+        ForbiddenError: The token lacks the scope, is not a session's, or a cookie came without CSRF token.
+    """
+    operation = connection.scope["route_handler"].opt.get("operation")
+    if operation is None or operation.requirement is None:
+        return
+    identity = connection.scope["state"]["identity"]
+    assert isinstance(identity, RequestIdentity)
+    if (
+        identity.principal is None
+        and operation.route == REGISTRATION
+        and connection.app.state["settings"].registration
+    ):
+        return
+    principal = identity.require_principal()
+    method = str(connection.scope.get("method"))
+    if identity.by_cookie:
+        require_csrf_token(method, connection.scope["headers"], identity.token)
+    require_permission(principal, operation.requirement)
+    is_safe = method in SAFE_METHODS
+    connection.scope["auth"] = principal
+    connection.scope["user"] = principal.account if is_safe else authorize(principal, operation.requirement)

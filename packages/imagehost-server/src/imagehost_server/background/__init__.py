@@ -1,7 +1,6 @@
 """Background tasks: the periodic cleanup and the webhook sender."""
 
 from imagehost_server.background.webhook_http import WebhookResponse, post
-from imagehost_server.background.webhook_runner import run_forever, running_sender
-from imagehost_server.background.webhook_sender import WebhookSender
+from imagehost_server.background.webhook_sender import WebhookSender, run_forever, running_sender
 
 __all__ = ["WebhookResponse", "WebhookSender", "post", "run_forever", "running_sender"]

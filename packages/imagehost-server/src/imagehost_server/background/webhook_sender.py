@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -33,18 +34,24 @@ from imagehost_server.background.webhook_http import Resolve, UnreachableError, 
 POLL_SECONDS = 0.5
 """Time between polls of the outbox, for events of other processes and for retries. Events of the same process
 wake the sender at once."""
+
 IDLE_POLL_SECONDS = 5.0
 """The same in a server that has sent nothing for `ACTIVE_SECONDS`, so that an idle one lets the CPU sleep.
 Only events of other processes, such as an import, and later retries wait for it."""
+
 ACTIVE_SECONDS = 15.0
 """Longer than the delay of a first retry."""
+
 PRUNE_SECONDS = 3_600
 """Time between deletions of expired events."""
+
 SHUTDOWN_GRACE_SECONDS = 5.0
 """Default time that attempts in flight have to finish when a sender stops."""
+
 USER_AGENT = "imagehost-webhooks/1"
 
 T = TypeVar("T")
+
 log = logging.getLogger("imagehost.webhooks")
 
 
@@ -234,3 +241,41 @@ class WebhookSender:
 
     async def _in_thread(self, call: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(call, *args))
+
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""The signals that stop `run_forever`."""
+
+
+@asynccontextmanager
+async def running_sender(
+    host: ImageHost, idle_poll_seconds: float = IDLE_POLL_SECONDS
+) -> AsyncIterator[None]:
+    """Send webhooks while the block runs; attempts in flight at its end are finished or released.
+
+    Args:
+        host: The host with the outbox.
+        idle_poll_seconds: Time between polls when nothing was sent for a while.
+    """
+    sender = WebhookSender(host, idle_poll_seconds=idle_poll_seconds)
+    task = asyncio.create_task(sender.run(), name="webhook sender")
+    try:
+        yield
+    finally:
+        sender.stop()
+        await task
+
+
+def run_forever(host: ImageHost) -> None:
+    """Send webhooks until SIGTERM or SIGINT."""
+    asyncio.run(_run_until_signal(host))
+
+
+async def _run_until_signal(host: ImageHost) -> None:
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in SIGNALS:
+        with suppress(NotImplementedError):  # on Windows, where KeyboardInterrupt cancels this task instead
+            loop.add_signal_handler(number, stopped.set)
+    # All its events come from other processes, which cannot wake it.
+    async with running_sender(host, POLL_SECONDS):
+        await stopped.wait()

@@ -19,9 +19,9 @@ from imagehost_core.errors import ValidationError
 from imagehost_core.lists import MAX_PER_PAGE, parse_page_request
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Role, Scope
 from imagehost_core.settings import SettingsError
-from imagehost_server.api.timestamps import parse_timestamp
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.cli.common import counted, data_option, open_host
+from imagehost_server.http.body import parse_timestamp
 
 F = TypeVar("F", bound=Callable[..., None])
 

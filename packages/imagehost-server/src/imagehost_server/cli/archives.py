@@ -17,7 +17,6 @@ from imagehost_core import BackupInfo, BackupResult, RestoreResult, restore, to_
 from imagehost_core.errors import ValidationError
 from imagehost_core.storage.durable import OPEN_FILES_STAY, sync_directory, sync_file
 from imagehost_core.storage.locks import lock_file, unlock_file
-from imagehost_server.api.timestamps import parse_timestamp
 from imagehost_server.cli.common import (
     cli_errors,
     counted,
@@ -27,6 +26,7 @@ from imagehost_server.cli.common import (
     open_host,
 )
 from imagehost_server.cli.progress_bar import progress_bar
+from imagehost_server.http.body import parse_timestamp
 
 STANDARD = "-"
 """The name of a file that stands for standard output or standard input."""

@@ -6,9 +6,12 @@ framework. Blocking work (database, files, rendering, authentication) runs in th
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import sleep
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
 from weakref import ref
@@ -23,10 +26,10 @@ from imagehost_core.errors import (
 )
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
+from imagehost_core.steps import Finished, QueueSteps, advance
 from imagehost_server._executors import Executors
-from imagehost_server.auth.bearer import bearer_token
 from imagehost_server.auth.cookies import same_origin_session_cookie
-from imagehost_server.delivery.opening import open_blob
+from imagehost_server.auth.identity import bearer_token
 from imagehost_server.http.conditional import (
     UNSATISFIABLE,
     ByteRange,
@@ -40,6 +43,7 @@ from imagehost_server.metrics import IMAGE_ROUTE, Recorder
 
 if TYPE_CHECKING:
     from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Receive, Send
+
 
 T = TypeVar("T")
 
@@ -56,6 +60,7 @@ PRECONDITIONS = {
 }
 """Headers by which a client wants one representation or none, in their order of precedence, with their names
 and expected values in errors."""
+
 RELEVANT_HEADERS = frozenset(
     (b"accept", b"if-none-match", b"if-modified-since", b"range", b"if-range", *PRECONDITIONS)
 )
@@ -375,3 +380,54 @@ def content_disposition(filename: str) -> bytes:
 
 def _start(status: int, headers: RawHeaders) -> HTTPResponseStartEvent:
     return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+async def open_blob(
+    steps: QueueSteps[Blob], executors: Executors, receive: Receive, *, is_master: bool = False
+) -> Blob | None:
+    """Return the bytes that `steps` open.
+
+    Args:
+        steps: The work, from `host.delivery.open_in_steps`. When the client disconnects, or the request is
+            cancelled, it leaves the queue.
+        executors: Run blocking work: `files` looks on the disk and at errors, `variants` renders.
+        receive: The ASGI callable of the request.
+        is_master: Whether the image is the master, which `executors.masters` opens.
+
+    Returns:
+        `None` if the client has disconnected.
+
+    Raises:
+        ImageHostError: As for `host.delivery.open`.
+    """
+    limiter = executors.masters if is_master else executors.files
+    disconnection: asyncio.Task[None] | None = None
+    try:
+        while not isinstance(step := await limiter.run(advance, steps), Finished):
+            disconnection = disconnection or asyncio.create_task(_wait_for_disconnection(receive))
+            if not await _wait(step, disconnection):
+                return None
+            has_worker = step.exception() is None and step.result() is not None
+            limiter = executors.variants if has_worker else executors.files
+        return step.result
+    finally:
+        if disconnection is not None:
+            disconnection.cancel()
+        steps.close()
+
+
+async def _wait(future: Future[object], disconnection: asyncio.Task[None]) -> bool:
+    """Wait for a future; return `False` if the client disconnects before."""
+    waiting = asyncio.wrap_future(future)
+    await asyncio.wait((waiting, disconnection), return_when=asyncio.FIRST_COMPLETED)
+    if not waiting.done():
+        waiting.cancel()
+        return False
+    with suppress(Exception):
+        await waiting  # Its result is that of `future`.
+    return True
+
+
+async def _wait_for_disconnection(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,18 +1,22 @@
-"""Request bodies, read as they arrive, with deadlines and limits."""
+"""Request bodies, read as they arrive, with deadlines and limits; and the timestamps in them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 from anyio import current_time, fail_after, move_on_after
+from msgspec import Meta, UnsetType
 
 from imagehost_core.errors import (
     BadRequestError,
     FieldError,
     PayloadTooLargeError,
     UnsupportedMediaTypeError,
+    ValidationError,
     quote_value,
 )
 from imagehost_server.settings import HttpSettings
@@ -20,11 +24,13 @@ from imagehost_server.settings import HttpSettings
 if TYPE_CHECKING:
     from litestar.types import Receive
 
+
 JSON_BYTES = 2**20
 """The largest JSON body: 1 MiB, five times the longest sensible one (10,000 image ids)."""
 
 MAX_COUNTED_BYTES = 64 * 2**20
 """How many bytes of a too large JSON body of unknown length are read, to name its size."""
+
 COUNT_SECONDS = 3.0
 """The longest time for that."""
 
@@ -126,4 +132,26 @@ def unsupported_media_type(expected: str, content_type: str | None) -> Unsupport
 
 
 _TOTAL_TIMEOUT = "expected the whole body within {:g} s but received {} bytes"
+
 _IDLE_TIMEOUT = "expected the body without pauses above {:g} s but received nothing more after {} bytes"
+
+
+def parse_timestamp(name: str, text: str | UnsetType | None) -> datetime | None:
+    """Return an RFC 3339 timestamp as a datetime in UTC; `None` if there is no text.
+
+    Args:
+        name: The field's name, for the error.
+        text: The timestamp, with its time zone.
+
+    Raises:
+        ValidationError: The text is not RFC 3339, or has no time zone.
+    """
+    if not isinstance(text, str):
+        return None
+    try:
+        timestamp: datetime = msgspec.convert(text, Annotated[datetime, Meta(tz=True)])
+        # The last hours of the year 9999, in zones west of UTC, overflow in UTC.
+        return timestamp.astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):
+        error = FieldError(name, "a time of RFC 3339, with its zone,", quote_value(text))
+        raise ValidationError(errors=[error]) from None

@@ -53,18 +53,18 @@ BATCH_BYTES = 64 * 2**10
 """Bytes that are buffered before a thread parses, hashes and writes them: what a slow upload occupies."""
 
 
-class UploadForm(Enum):
+class FormKind(Enum):
     """The two forms of an upload: several files, or one image."""
 
     BATCH = "files[]"
     SINGLE = "image"
 
 
-FILE_FIELDS: dict[str, UploadForm] = {
-    "files[]": UploadForm.BATCH,
-    "files": UploadForm.BATCH,
-    "image": UploadForm.SINGLE,
-    "file": UploadForm.SINGLE,
+FILE_FIELDS: dict[str, FormKind] = {
+    "files[]": FormKind.BATCH,
+    "files": FormKind.BATCH,
+    "image": FormKind.SINGLE,
+    "file": FormKind.SINGLE,
 }
 """Names of file parts."""
 _INDEXED = re.compile(r"files\[\d{1,9}\]", re.ASCII)
@@ -98,7 +98,7 @@ class ParsedForm:
         files: At least one file, in order.
     """
 
-    kind: UploadForm
+    kind: FormKind
     fields: tuple[tuple[str, str], ...]
     files: tuple[UploadedFile, ...]
 
@@ -140,7 +140,7 @@ class MultipartFormParser:
         self._files: list[_FilePart] = []
         self._texts: list[_TextPart] = []
         self._text_bytes = 0
-        self._ignored_files: list[UploadForm] = []
+        self._ignored_files: list[FormKind] = []
         self._unknown_files: list[str] = []
         self._names: dict[str, None] = {}
 
@@ -297,7 +297,7 @@ MAX_BOUNDARY = 70
 
 @frozen
 class _FilePart:
-    kind: UploadForm
+    kind: FormKind
     filename: str | None
     staged: StagedFile
 
@@ -317,10 +317,10 @@ class _TextPart:
         return True
 
 
-def find_form(name: str) -> UploadForm | None:
+def find_form(name: str) -> FormKind | None:
     """Return the form that has files of a name, or `None`."""
     decoded = unquote(name)  # aiohttp percent-encodes names
-    return UploadForm.BATCH if _INDEXED.fullmatch(decoded) else FILE_FIELDS.get(decoded)
+    return FormKind.BATCH if _INDEXED.fullmatch(decoded) else FILE_FIELDS.get(decoded)
 
 
 _QUOTED = re.compile(r'"(?:\\.|[^\\"])*"')
@@ -356,7 +356,7 @@ def _decode_name(latin_1: str | None) -> str | None:
     return None if latin_1 is None else latin_1.encode("latin-1").decode(errors="replace")
 
 
-def _require_files(kinds: Sequence[UploadForm], names: Iterable[str]) -> None:
+def _require_files(kinds: Sequence[FormKind], names: Iterable[str]) -> None:
     """Raise BadRequestError unless a form has files of one form, and not too many.
 
     Args:
@@ -371,7 +371,7 @@ def _require_files(kinds: Sequence[UploadForm], names: Iterable[str]) -> None:
         require_file_count(count)
     if len(set(kinds)) > 1:
         errors.add(BadRequestError(errors=[FieldError("the form", "files[] or image", "both")]))
-    elif count > 1 and kinds[0] is UploadForm.SINGLE:
+    elif count > 1 and kinds[0] is FormKind.SINGLE:
         error = FieldError("image", "one file", f"{count}; files[] takes several")
         errors.add(BadRequestError(errors=[error]))
     errors.raise_if_any()

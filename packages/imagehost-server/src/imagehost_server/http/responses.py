@@ -10,12 +10,14 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import attrs
 import msgspec
-from attrs import frozen
+from attrs import evolve, frozen
+from litestar import Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+from msgspec import Struct
 
 from imagehost_core import to_rfc3339
 from imagehost_core.errors import (
@@ -33,10 +35,14 @@ from imagehost_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from litestar.types import Send
+    from litestar.response.base import ASGIResponse
+    from litestar.types import Receive, Scope, Send
+
 
 logger = logging.getLogger("imagehost.server")
 
+R = TypeVar("R", bound=attrs.AttrsInstance)
+T = TypeVar("T")
 Headers = tuple[tuple[str, str], ...]
 
 JSON_HEADERS: Headers = (
@@ -82,6 +88,18 @@ def success_response(data: object, status: int = 200, headers: Headers = ()) -> 
 def encode_record(record: object) -> bytes:
     """Return the JSON of a record; `success_response` takes it as `msgspec.Raw` in place of the record."""
     return _encode(to_jsonable(record))
+
+
+def record_of(kind: type[R], source: object, **others: object) -> R:
+    """Return a record with the attributes of a value by the same names.
+
+    Args:
+        kind: The class of the record, an attrs class.
+        source: The value.
+        others: Attributes of the record that are not those of the value.
+    """
+    names = (attribute.name for attribute in attrs.fields(kind))
+    return kind(**{name: others[name] if name in others else getattr(source, name) for name in names})
 
 
 def error_response(error: Exception, request_id: str) -> RawResponse:
@@ -165,7 +183,9 @@ def _identity(value: object) -> object:
 
 _JSON_SCALARS = frozenset((str, int, bool, float, type(None)))
 """Types whose values need no conversion."""
+
 _encode = msgspec.json.Encoder().encode
+
 _converters: dict[type, Converter] = {}
 """The conversion of each class that was converted before."""
 
@@ -204,3 +224,60 @@ def _error_headers(api_error: ImageHostError) -> Headers:
     if isinstance(api_error, MethodNotAllowedError) and api_error.allowed:
         return (("allow", api_error.allowed),)
     return ()
+
+
+class Success(Struct, Generic[T]):
+    """The body of a successful response: `{"success": true, "data": …}`.
+
+    Attributes:
+        success: Always true.
+    """
+
+    success: bool
+    data: T
+
+
+def ok(data: T, status: int = 200, headers: Headers = ()) -> Response[Success[T]]:
+    """Return the success envelope of `data` as a Litestar response.
+
+    The body is encoded here, with the timestamps of this API, so the annotation serves the OpenAPI document.
+    """
+    return envelope(success_response(data, status, headers))
+
+
+def envelope(response: RawResponse) -> Response[Success[T]]:
+    """Return an encoded response with a success envelope as a Litestar response."""
+    return cast("Response[Success[T]]", to_litestar(response))
+
+
+class EncodedResponse(Response[bytes]):
+    """A response that is sent as it is: Litestar's would encode body and headers again.
+
+    Args:
+        response: The response.
+    """
+
+    __slots__ = ("_response",)
+
+    def __init__(self, response: RawResponse) -> None:
+        # Of Litestar's attributes it has only the cookies, which a handler may set: the others take a while.
+        self._response = response
+        self.cookies = []
+
+    def to_asgi_response(self, *_arguments: Any, **_keywords: Any) -> ASGIResponse:
+        """Return the ASGI application that sends the response."""
+        return cast("ASGIResponse", self._send)
+
+    # Litestar passes the arguments by name.
+    async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        response = self._response
+        if self.cookies:
+            cookies = (cookie.to_encoded_header() for cookie in self.cookies)
+            headers = ((name.decode(), value.decode("latin-1")) for name, value in cookies)
+            response = evolve(response, headers=(*response.headers, *headers))
+        await response.send(send)
+
+
+def to_litestar(response: RawResponse) -> Response[bytes]:
+    """Return a response as a Litestar response; handlers may add cookies to it, but no headers."""
+    return EncodedResponse(response)

@@ -16,6 +16,7 @@ from ipaddress import ip_network
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from anyio import move_on_after
 from litestar.enums import ScopeType
 
 from imagehost_core.errors import (
@@ -23,21 +24,21 @@ from imagehost_core.errors import (
     FieldError,
     ForbiddenError,
     ImageHostError,
+    RateLimitError,
     UnavailableError,
     quote_value,
 )
-from imagehost_core.limits import Decision
+from imagehost_core.limits import Decision, ip_address_key
 from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
 from imagehost_server.http.responses import error_response
 from imagehost_server.metrics import UNROUTED, Recorder
-from imagehost_server.middleware.concurrency import ConcurrencyLimiter
-from imagehost_server.middleware.unread_body import DRAIN_TIMEOUT, RequestBody
 from imagehost_server.settings import is_loopback
 
 if TYPE_CHECKING:
     from litestar.types import (
         ASGIApp,
+        HTTPReceiveMessage,
         HTTPResponseBodyEvent,
         HTTPScope,
         Message,
@@ -45,9 +46,114 @@ if TYPE_CHECKING:
         ReceiveMessage,
         Scope,
         Send,
+        WebSocketReceiveMessage,
     )
 
+
+RETRY_AFTER_SECONDS = 1
+"""`Retry-After` of a rejected request: most requests take less."""
+
+
+class ConcurrencyLimiter:
+    """The number of requests in progress, by client IP address; not thread-safe, for one event loop.
+
+    Args:
+        limit: Concurrent requests per IP address; 0 = unlimited.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._in_progress: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        """Return the number of IP addresses with a request in progress."""
+        return len(self._in_progress)
+
+    def acquire(self, ip_address: str) -> str:
+        """Count a request, and return the key to `release` it with.
+
+        Args:
+            ip_address: The client's IP address; of IPv6, all addresses of one network share a limit.
+
+        Raises:
+            RateLimitError: The IP address has `limit` requests in progress.
+        """
+        key = ip_address_key(ip_address)
+        in_progress = self._in_progress.get(key, 0)
+        if in_progress >= self._limit > 0:
+            expected = f"expected at most {self._limit} concurrent requests from one IP address"
+            raise RateLimitError(f"{expected} but received one more", retry_after=RETRY_AFTER_SECONDS)
+        self._in_progress[key] = in_progress + 1
+        return key
+
+    def release(self, key: str) -> None:
+        """Stop counting a request.
+
+        Args:
+            key: The value that `acquire` returned.
+        """
+        remaining = self._in_progress.pop(key) - 1
+        if remaining:
+            self._in_progress[key] = remaining
+
+
+MAX_DRAIN_BYTES = 64 * 2**10
+"""The largest declared length of a body that is drained."""
+
+DRAIN_TIMEOUT = 1.0
+"""Seconds that a response waits for the rest of the body."""
+
+
+class RequestBody:
+    """The `receive` callable of a request, which knows whether a part of the body is unread.
+
+    Args:
+        scope: The request.
+        receive: The server's `receive` callable.
+        drain_timeout: Seconds that `drain` waits.
+
+    Attributes:
+        has_unread: Whether a part of the body is unread.
+        received_bytes: The bytes that were read.
+    """
+
+    def __init__(self, scope: HTTPScope, receive: Receive, *, drain_timeout: float = DRAIN_TIMEOUT) -> None:
+        self._receive = receive
+        self._drain_timeout = drain_timeout
+        headers = dict(scope["headers"])
+        has_coding = b"transfer-encoding" in headers
+        length = headers.get(b"content-length", b"0")
+        declared = int(length) if length.isdigit() else MAX_DRAIN_BYTES + 1
+        # With Expect, reading would request the body that the client has held back.
+        self._can_drain = declared <= MAX_DRAIN_BYTES and not has_coding and b"expect" not in headers
+        self._is_http_1 = scope["http_version"].startswith("1")
+        self.has_unread = has_coding or declared > 0
+        self.received_bytes = 0
+
+    async def __call__(self) -> HTTPReceiveMessage | WebSocketReceiveMessage:
+        """Receive the next part of the body."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self.received_bytes += len(message["body"])
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            self.has_unread = False
+        return message
+
+    async def drain(self, *, read: bool) -> bool:
+        """Discard the rest of the body if it is small; return whether the connection must be closed.
+
+        Args:
+            read: Whether anything may be read.
+        """
+        if self.has_unread and self._can_drain and read:
+            with move_on_after(self._drain_timeout):
+                while self.has_unread:
+                    await self()
+        return self.has_unread and self._is_http_1
+
+
 RawHeaders = list[tuple[bytes, bytes]]
+
 ReceivedHeaders = Iterable[tuple[bytes, bytes]]
 
 access_log = logging.getLogger("imagehost.access")
@@ -60,6 +166,7 @@ MAX_HEADER_BYTES = 64 * 2**10
 
 FORWARDING_HEADERS = frozenset({b"forwarded", b"via"})
 """Headers that proxies add to requests, beside `X-Forwarded-*`."""
+
 FORWARDING_PREFIX = b"x-forwarded-"
 
 REJECTED = "rejected"
@@ -90,8 +197,8 @@ MAX_LOGGED_PATH = 200
 
 PROBE_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that are served over plain HTTP to any IP address."""
-PROBE_METHODS = frozenset({"GET", "HEAD"})
 
+PROBE_METHODS = frozenset({"GET", "HEAD"})
 
 PIECE_BYTES = 64 * 2**10
 """A larger body is sent in pieces, each when the kernel has taken the one before."""

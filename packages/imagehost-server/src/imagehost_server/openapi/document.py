@@ -27,12 +27,11 @@ from imagehost_core.formats import BY_EXTENSION, FORMATS
 from imagehost_core.models import Scope
 from imagehost_core.services.idempotency import MAX_KEY
 from imagehost_core.services.webhooks import TEST_EVENT
-from imagehost_server.api.operation import Operation
-from imagehost_server.api.request import ApiRequest
-from imagehost_server.api.schemas import UploadForm
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
-from imagehost_server.auth.scopes import REGISTRATION
+from imagehost_server.auth.identity import REGISTRATION
 from imagehost_server.middleware.security import HeadersTooLargeError
+from imagehost_server.routes.handler import ApiRequest, Operation
+from imagehost_server.routes.upload import UploadForm
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator

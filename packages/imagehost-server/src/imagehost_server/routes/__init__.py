@@ -1,16 +1,13 @@
 """The routes of the JSON API, one module per resource."""
 
 from imagehost_server.routes import (
-    account,
     accounts,
     albums,
-    bulk,
-    gallery,
     images,
     integrations,
     keys,
     service,
-    session,
+    sessions,
     upload,
     webhooks,
 )
@@ -18,16 +15,15 @@ from imagehost_server.routes import (
 ROUTES = (
     *upload.ROUTES,
     *images.ROUTES,
-    *bulk.ROUTES,
-    *gallery.ROUTES,
     *albums.ROUTES,
-    *session.ROUTES,
-    *account.ROUTES,
+    *sessions.ROUTES,
     *accounts.ROUTES,
     *keys.ROUTES,
     *webhooks.ROUTES,
     *integrations.ROUTES,
     *service.ROUTES,
 )
+ROUTE_SCOPES = {route.opt["operation"].route: route.opt["operation"].requirement for route in ROUTES}
+"""The requirement of each route, by method and path; `None`: no token is required."""
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "ROUTE_SCOPES"]

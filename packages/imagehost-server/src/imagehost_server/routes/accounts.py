@@ -1,32 +1,368 @@
-"""Account routes for operators: list, create, get and update accounts; and registration, if it is enabled."""
+"""Account routes: your own usage, limits, password and secret of signed URLs; all accounts for operators.
+
+A setting lets anybody register.
+"""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, cast
 
+from attrs import frozen
 from litestar import Response
-from litestar.params import JSONBody
+from litestar.params import JSONBody, PathParameter
+from msgspec import UNSET, UnsetType
 
 from imagehost_core import AccountChanges as CoreChanges
 from imagehost_core import ImageHost
-from imagehost_core.errors import ValidationError
+from imagehost_core.authorization import SessionRequirement
+from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.ids import parse_account_id
 from imagehost_core.limits import account_key, sign_in_keys
-from imagehost_core.lists import parse_page_request
-from imagehost_core.models import Account
-from imagehost_server.api.body import set_fields
-from imagehost_server.api.envelope import Success, ok
-from imagehost_server.api.operation import operation
-from imagehost_server.api.pagination import AccountList, pagination
-from imagehost_server.api.parameters import AccountIdPath, Cursor, Page, PerPage
-from imagehost_server.api.representations import ManagedAccountRecord, managed_account_record
-from imagehost_server.api.request import ApiRequest
-from imagehost_server.api.schemas import AccountChanges, NewAccount, account_properties
-from imagehost_server.api.throttle import throttle_password_attempt
-from imagehost_server.auth.passwords import hash_password
+from imagehost_core.lists import (
+    parse_page_request,
+)
+from imagehost_core.models import (
+    Account,
+    AccountUsage,
+    Role,
+    Scope,
+)
+from imagehost_core.services import WindowState
+from imagehost_core.services.accounts import MAX_LIMIT, account_change_errors
+from imagehost_core.services.references import account_name_errors
+from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
+from imagehost_server.http.responses import Success, ok, record_of
+from imagehost_server.routes.body import JsonBody, member, set_fields
+from imagehost_server.routes.handler import ApiRequest, operation
+from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination
+from imagehost_server.routes.sessions import (
+    AccountSummary,
+    SignIn,
+    replace_password,
+    throttle_password_attempt,
+)
+
+AccountIdPath = Annotated[str, PathParameter(description="The account's id: a positive integer.")]
+
+NewPassword = Annotated[
+    str, member("The new password.", format="password", minLength=MIN_PASSWORD, maxLength=MAX_PASSWORD)
+]
+
+AccountRole = Annotated[str, member("Operators manage all accounts.", enum=[role.value for role in Role])]
+
+Limit = Annotated[
+    int | None, member("Requests; null is the host's limit, 0 is unlimited.", minimum=0, maximum=MAX_LIMIT)
+]
+
+Quota = Annotated[
+    int | None,
+    member("Bytes of stored images; null is the host's quota, 0 is unlimited.", minimum=0, maximum=MAX_LIMIT),
+]
 
 
-@operation("GET /v1/accounts", summary="List all accounts, newest first.")
+class PasswordChange(JsonBody, kw_only=True):
+    """The body of `POST /account/password`."""
+
+    current_password: Annotated[str, member("The account's password.", format="password")]
+    new_password: NewPassword
+
+    def __repr__(self) -> str:
+        # Without the passwords, which must not be logged.
+        return f"{type(self).__name__}()"
+
+    @staticmethod
+    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
+        """Raise the error of the new password's length."""
+        _raise_if_any(_password_errors("new_password", members))
+
+
+class AccountLimits(JsonBody, kw_only=True):
+    """The limits of an account that differ from the host's; omitted members keep their values."""
+
+    api_per_minute: Limit | UnsetType = UNSET
+    api_per_hour: Limit | UnsetType = UNSET
+    api_per_day: Limit | UnsetType = UNSET
+    uploads_per_minute: Limit | UnsetType = UNSET
+    bulk_ids_per_minute: Limit | UnsetType = UNSET
+
+
+class NewAccount(SignIn, kw_only=True):
+    """The body of `POST /accounts`; only operators may send more than the name and the password."""
+
+    role: AccountRole | UnsetType = UNSET
+    limits: AccountLimits | UnsetType = UNSET
+    quota_bytes: Quota | UnsetType = UNSET
+
+    @staticmethod
+    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the name, the password and the properties."""
+        name = members.get("username")
+        errors = account_name_errors(name) if isinstance(name, str) else ()
+        _raise_if_any([*errors, *_password_errors("password", members), *_property_errors(members)])
+
+
+class AccountChanges(JsonBody, kw_only=True):
+    """The body of `PATCH /accounts/{id}`; omitted members keep their values."""
+
+    role: AccountRole | UnsetType = UNSET
+    limits: AccountLimits | UnsetType = UNSET
+    quota_bytes: Quota | UnsetType = UNSET
+    suspended: Annotated[bool, member("Whether the account is suspended.")] | UnsetType = UNSET
+
+    @staticmethod
+    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the properties."""
+        _raise_if_any(_property_errors(members))
+
+
+def account_properties(members: Mapping[str, object]) -> dict[str, object]:
+    """Return the properties of an account in a body by their names in the core, where limits have no group.
+
+    Args:
+        members: The members of a `NewAccount` or an `AccountChanges`.
+    """
+    properties = {name: members[name] for name in ("role", "suspended", "quota_bytes") if name in members}
+    limits = members.get("limits", {})
+    if isinstance(limits, AccountLimits):
+        limits = set_fields(limits)
+    assert isinstance(limits, dict)
+    return properties | {name: limits[name] for name in AccountLimits.__struct_fields__ if name in limits}
+
+
+def _raise_if_any(errors: list[FieldError]) -> None:
+    if errors:
+        raise ValidationError(errors=errors)
+
+
+def _property_errors(members: Mapping[str, object]) -> list[FieldError]:
+    return list(account_change_errors(account_properties(members)))
+
+
+def _password_errors(name: str, members: Mapping[str, object]) -> list[FieldError]:
+    password = members.get(name)
+    return list(new_password_errors(password, name)) if isinstance(password, str) else []
+
+
+@frozen(kw_only=True)
+class UsageRecord:
+    """The storage used by an account: bytes of masters, and numbers of images and albums.
+
+    Attributes:
+        bytes: Bytes of all masters.
+        images: The number of images.
+        albums: The number of albums.
+    """
+
+    bytes: int
+    images: int
+    albums: int
+
+
+@frozen(kw_only=True)
+class QuotaRecord:
+    """The quota of an account and what remains of it, in bytes; `null` without a quota.
+
+    Attributes:
+        bytes: The quota in bytes; null without one.
+        remaining: The rest of the quota in bytes; null without one.
+    """
+
+    bytes: int | None
+    remaining: int | None
+
+
+@frozen(kw_only=True)
+class LimitRecord:
+    """A rate limit window, and when it resets.
+
+    Attributes:
+        name: Up to 100 characters.
+        limit: The limit of the window.
+        remaining: What remains.
+        reset: When the window ends.
+    """
+
+    name: str
+    limit: int
+    remaining: int
+    reset: datetime
+
+
+@frozen(kw_only=True)
+class AccountRecord:
+    """The usage, quota and rate limits of an account.
+
+    Attributes:
+        account: The account.
+        usage: What the account uses.
+        quota: The storage quota.
+        limits: The rate limit windows.
+    """
+
+    account: AccountSummary
+    usage: UsageRecord
+    quota: QuotaRecord
+    limits: list[LimitRecord]
+
+
+@frozen(kw_only=True)
+class LimitOverridesRecord:
+    """The limits of an account that differ from the host's: `null` is the host's limit, 0 is unlimited.
+
+    Attributes:
+        api_per_minute: API requests per minute.
+        api_per_hour: API requests per hour.
+        api_per_day: API requests per day.
+        uploads_per_minute: Upload requests per minute.
+        bulk_ids_per_minute: Image ids in bulk requests per minute.
+    """
+
+    api_per_minute: int | None
+    api_per_hour: int | None
+    api_per_day: int | None
+    uploads_per_minute: int | None
+    bulk_ids_per_minute: int | None
+
+
+@frozen(kw_only=True)
+class ManagedAccountRecord:
+    """An account, as operators see it; a quota of `null` is the host's, and 0 is unlimited.
+
+    Attributes:
+        id: Identifier.
+        name: Up to 100 characters.
+        role: Operators manage all accounts.
+        limits: The limits that differ from the host's.
+        quota_bytes: Bytes that may be stored; null is the host's quota, 0 is unlimited.
+        suspended: Whether the account is suspended.
+        created_at: When it was created.
+        usage: What the account uses.
+    """
+
+    id: int
+    name: str
+    role: Role
+    limits: LimitOverridesRecord
+    quota_bytes: int | None
+    suspended: bool
+    created_at: datetime
+    usage: UsageRecord
+
+
+def managed_account_record(account: Account, usage: AccountUsage) -> ManagedAccountRecord:
+    """Return the record of an account for operators."""
+    return record_of(
+        ManagedAccountRecord,
+        account,
+        limits=record_of(LimitOverridesRecord, account.limits),
+        quota_bytes=account.limits.quota_bytes,
+        suspended=account.suspended_at is not None,
+        usage=record_of(UsageRecord, usage),
+    )
+
+
+def account_record(
+    account: Account, usage: AccountUsage, quota: int, windows: tuple[WindowState, ...]
+) -> AccountRecord:
+    """Return the record of an account's usage, quota and rate limits.
+
+    Args:
+        account: The account.
+        usage: The storage that it uses.
+        quota: In bytes; 0 is unlimited.
+        windows: The state of its rate limit windows.
+    """
+    return AccountRecord(
+        account=record_of(AccountSummary, account),
+        usage=record_of(UsageRecord, usage),
+        quota=QuotaRecord(bytes=quota or None, remaining=max(0, quota - usage.bytes) if quota else None),
+        limits=[
+            record_of(LimitRecord, window, reset=datetime.fromtimestamp(window.reset, UTC))
+            for window in windows
+        ],
+    )
+
+
+@frozen(kw_only=True)
+class AccountList:
+    """A page of all accounts.
+
+    Attributes:
+        accounts: The accounts of the page.
+        pagination: The position of the page.
+    """
+
+    accounts: list[ManagedAccountRecord]
+    pagination: Pagination
+
+
+@operation(
+    "GET /v1/account", Scope.ACCOUNT_READ, summary="Get the usage, quota and rate limits of your account."
+)
+async def get_account(request: ApiRequest) -> Response[Success[AccountRecord]]:
+    """Respond with the account's usage, quota and rate limits."""
+    return ok(await request.executors.reads.run(read_account, request.host, request.account))
+
+
+def read_account(host: ImageHost, account: Account) -> AccountRecord:
+    """Return the record of an account's usage, quota and rate limits."""
+    quota = host.rate_limiter.limits_of(account).quota_bytes
+    usage = host.accounts.usage(account)
+    return account_record(account, usage, quota, host.rate_limiter.windows(account))
+
+
+@frozen
+class ChangedPassword:
+    """The outcome of a password change.
+
+    Attributes:
+        changed: Always true.
+    """
+
+    changed: bool
+
+
+@operation(
+    "POST /v1/account/password", SessionRequirement.ONLY, summary="Change your password.", errors=(409,)
+)
+async def change_password(
+    request: ApiRequest, data: JSONBody[PasswordChange]
+) -> Response[Success[ChangedPassword]]:
+    """Respond once the password is changed and all other sessions of the account have ended.
+
+    Requires a session. A request counts as a sign-in attempt. A wrong current password is 422: 401 would mean
+    that the session has ended.
+    """
+    await replace_password(request, data.current_password, data.new_password)
+    return ok(ChangedPassword(changed=True))
+
+
+@frozen
+class RenewedSigningSecret:
+    """The outcome of a renewal of the signing secret.
+
+    Attributes:
+        renewed: Always true.
+    """
+
+    renewed: bool
+
+
+@operation(
+    "POST /v1/account/signing-secret", SessionRequirement.ONLY, summary="End all signed URLs of your images."
+)
+async def renew_signing_secret(request: ApiRequest) -> Response[Success[RenewedSigningSecret]]:
+    """Respond once all signed URLs of the account have ended, in every process; new ones can be made.
+
+    Requires a session.
+    """
+    await request.executors.database.run(request.host.accounts.renew_signing_secret, request.account)
+    return ok(RenewedSigningSecret(renewed=True))
+
+
+@operation("GET /v1/accounts", SessionRequirement.OPERATOR, summary="List all accounts, newest first.")
 async def list_accounts(
     request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
 ) -> Response[Success[AccountList]]:
@@ -41,7 +377,13 @@ async def list_accounts(
     return ok(await request.executors.database.run(read))
 
 
-@operation("POST /v1/accounts", summary="Create an account, or register.", status=201, errors=(409,))
+@operation(
+    "POST /v1/accounts",
+    SessionRequirement.OPERATOR,
+    summary="Create an account, or register.",
+    status=201,
+    errors=(409,),
+)
 async def create_account(
     request: ApiRequest, data: JSONBody[NewAccount]
 ) -> Response[Success[ManagedAccountRecord]]:
@@ -55,8 +397,7 @@ async def create_account(
         assert identity.auth_error is not None
         raise identity.auth_error
     # An invalid name or password costs neither an attempt nor a hash.
-    if errors := data.value_errors(set_fields(data)):
-        raise ValidationError(errors=errors)
+    data.check(set_fields(data), host, cast("Account", None))
     if identity.principal is None:
         await throttle_password_attempt(request, data.username)
         keys = sign_in_keys(data.username, identity.ip_address)
@@ -75,7 +416,7 @@ async def create_account(
     return ok(record, 201, (("location", f"{host.urls.base_url}/accounts/{record.id}"),))
 
 
-@operation("GET /v1/accounts/{account_id}", summary="Get an account.")
+@operation("GET /v1/accounts/{account_id}", SessionRequirement.OPERATOR, summary="Get an account.")
 async def get_managed_account(
     request: ApiRequest, account_id: AccountIdPath
 ) -> Response[Success[ManagedAccountRecord]]:
@@ -86,6 +427,7 @@ async def get_managed_account(
 
 @operation(
     "PATCH /v1/accounts/{account_id}",
+    SessionRequirement.OPERATOR,
     summary="Update an account's role, limits, quota or suspension; omitted members keep their values.",
     errors=(409,),
 )
@@ -112,4 +454,12 @@ def _record(host: ImageHost, account: Account) -> ManagedAccountRecord:
     return managed_account_record(account, host.accounts.usage(account))
 
 
-ROUTES = (list_accounts, create_account, get_managed_account, update_account)
+ROUTES = (
+    get_account,
+    change_password,
+    renew_signing_secret,
+    list_accounts,
+    create_account,
+    get_managed_account,
+    update_account,
+)

@@ -2,30 +2,99 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 from attrs import evolve, frozen
 from litestar import Response
-from litestar.params import JSONBody
-from msgspec import json
+from litestar.params import JSONBody, PathParameter, QueryParameter
+from msgspec import UNSET, UnsetType, json
 
+from imagehost_core import ImageHost
 from imagehost_core.authorization import authorize
 from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, quote_value
 from imagehost_core.ids import AlbumId
-from imagehost_core.lists import parse_page_request
-from imagehost_core.models import Album, Scope
+from imagehost_core.lists import (
+    parse_page_request,
+)
+from imagehost_core.models import Account, Album, Scope
 from imagehost_core.resources import AlbumRecord
 from imagehost_core.services import IdempotentRequest, MembershipResult
+from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
+from imagehost_core.services.albums import MAX_NAME as MAX_ALBUM_NAME
+from imagehost_core.services.references import parse_image_ids
 from imagehost_core.uploads import BOOLEANS
-from imagehost_server.api.body import set_fields
-from imagehost_server.api.envelope import Success, envelope, ok
-from imagehost_server.api.idempotency import fingerprint, run_idempotent
-from imagehost_server.api.operation import operation
-from imagehost_server.api.pagination import AlbumList, pagination
-from imagehost_server.api.parameters import AlbumIdPath, Cursor, DeleteImages, Page, PerPage
-from imagehost_server.api.request import ApiRequest
-from imagehost_server.api.schemas import AlbumChanges, AlbumMembers, NewAlbum
-from imagehost_server.http.responses import RawResponse, success_response
+from imagehost_server.http.responses import RawResponse, Success, envelope, ok, success_response
+from imagehost_server.routes.body import Description, IsPublic, JsonBody, member, set_fields
+from imagehost_server.routes.handler import ApiRequest, operation
+from imagehost_server.routes.idempotency import fingerprint, run_idempotent
+from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination
+
+AlbumIdPath = Annotated[str, PathParameter(description="The album's id: a positive integer.")]
+
+DeleteImages = Annotated[
+    str | None,
+    QueryParameter(
+        description="Whether to delete the album's images too; also requires the scope `images:delete`.",
+        schema_extra={"type": "boolean", "default": False},
+    ),
+]
+
+AlbumName = Annotated[str, member("1–100 characters, after trimming.", minLength=1, maxLength=MAX_ALBUM_NAME)]
+
+ImageIds = Annotated[list[str], member("The ids of the images.", minItems=1, maxItems=MAX_IMAGES_PER_REQUEST)]
+
+
+class NewAlbum(JsonBody, kw_only=True):
+    """The body of `POST /albums`."""
+
+    name: AlbumName
+    description: Description = ""
+    is_public: IsPublic = True
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the values."""
+        host.albums.validate(members)
+
+
+class AlbumChanges(JsonBody, kw_only=True):
+    """The body of `PATCH /albums/{id}`; omitted members keep their values."""
+
+    name: AlbumName | UnsetType = UNSET
+    description: Description | UnsetType = UNSET
+    is_public: IsPublic | UnsetType = UNSET
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the values."""
+        host.albums.validate(members)
+
+
+class AlbumMembers(JsonBody, kw_only=True):
+    """The body of `PUT|DELETE /albums/{id}/images`."""
+
+    image_ids: ImageIds
+
+    @staticmethod
+    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the ids."""
+        if "image_ids" in members:
+            parse_image_ids(members["image_ids"], MAX_IMAGES_PER_REQUEST)
+
+
+@frozen(kw_only=True)
+class AlbumList:
+    """A page of an account's albums.
+
+    Attributes:
+        albums: The albums of the page.
+        pagination: The position of the page.
+    """
+
+    albums: list[AlbumRecord]
+    pagination: Pagination
+
 
 ChangeMembers = Callable[..., tuple[Album, tuple[MembershipResult, ...]]]
 
@@ -56,7 +125,7 @@ class MembershipResults:
     album: AlbumRecord
 
 
-@operation("POST /v1/albums", summary="Create an album.", status=201, idempotent=True)
+@operation("POST /v1/albums", Scope.ALBUMS_WRITE, summary="Create an album.", status=201, idempotent=True)
 async def create_album(request: ApiRequest, data: JSONBody[NewAlbum]) -> Response[Success[AlbumRecord]]:
     """Respond with 201, the record, and the album's URL in `Location`."""
     host = request.host
@@ -79,7 +148,7 @@ async def create_album(request: ApiRequest, data: JSONBody[NewAlbum]) -> Respons
     return envelope(evolve(response, headers=(*response.headers, ("location", location))))
 
 
-@operation("GET /v1/albums", summary="List your albums, newest first.")
+@operation("GET /v1/albums", Scope.ALBUMS_READ, summary="List your albums, newest first.")
 async def list_albums(
     request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
 ) -> Response[Success[AlbumList]]:
@@ -89,7 +158,7 @@ async def list_albums(
     return ok(AlbumList(albums=list(map(host.urls.album_record, albums)), pagination=pagination(albums)))
 
 
-@operation("GET /v1/albums/{album_id}", summary="Get an album.")
+@operation("GET /v1/albums/{album_id}", Scope.ALBUMS_READ, summary="Get an album.")
 async def get_album(request: ApiRequest, album_id: AlbumIdPath) -> Response[Success[AlbumRecord]]:
     """Respond with the record."""
     host = request.host
@@ -99,6 +168,7 @@ async def get_album(request: ApiRequest, album_id: AlbumIdPath) -> Response[Succ
 
 @operation(
     "PATCH /v1/albums/{album_id}",
+    Scope.ALBUMS_WRITE,
     summary="Update an album's name, description or visibility; omitted members keep their values.",
 )
 async def update_album(
@@ -115,7 +185,9 @@ async def update_album(
     return ok(host.urls.album_record(album))
 
 
-@operation("DELETE /v1/albums/{album_id}", summary="Delete an album, and its images on request.")
+@operation(
+    "DELETE /v1/albums/{album_id}", Scope.ALBUMS_WRITE, summary="Delete an album, and its images on request."
+)
 async def delete_album(
     request: ApiRequest, album_id: AlbumIdPath, delete_images: DeleteImages = None
 ) -> Response[Success[DeletedAlbum]]:
@@ -132,7 +204,7 @@ async def delete_album(
     return ok(DeletedAlbum(id=album.id, deleted=True))
 
 
-@operation("PUT /v1/albums/{album_id}/images", summary="Add images to an album.")
+@operation("PUT /v1/albums/{album_id}/images", Scope.ALBUMS_WRITE, summary="Add images to an album.")
 async def add_images(
     request: ApiRequest, album_id: AlbumIdPath, data: JSONBody[AlbumMembers]
 ) -> Response[Success[MembershipResults]]:
@@ -141,7 +213,9 @@ async def add_images(
 
 
 @operation(
-    "DELETE /v1/albums/{album_id}/images", summary="Remove images from an album, without deleting them."
+    "DELETE /v1/albums/{album_id}/images",
+    Scope.ALBUMS_WRITE,
+    summary="Remove images from an album, without deleting them.",
 )
 async def remove_images(
     request: ApiRequest, album_id: AlbumIdPath, data: JSONBody[AlbumMembers]

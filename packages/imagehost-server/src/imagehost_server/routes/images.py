@@ -1,37 +1,337 @@
-"""Image routes: list, get, update, delete, and signed URLs."""
+"""Image routes: list, get, update, delete and sign one or many images, and the gallery of public ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
+from typing import Annotated, Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 from attrs import frozen
 from litestar import Response
-from litestar.params import JSONBody
+from litestar.params import JSONBody, PathParameter, QueryParameter
+from msgspec import UNSET, Raw, UnsetType
 
+from imagehost_core import BulkResult, BulkStatus, ImageHost
+from imagehost_core.errors import ErrorCollector
 from imagehost_core.ids import ImageId
-from imagehost_core.resources import ImageRecord
-from imagehost_server.api.body import set_fields
-from imagehost_server.api.envelope import Success, ok
-from imagehost_server.api.operation import operation
-from imagehost_server.api.pagination import ImageList, is_short_read, pagination
-from imagehost_server.api.parameters import (
-    AlbumFilter,
-    CreatedAfter,
-    CreatedBefore,
-    Cursor,
-    FormatFilter,
-    ImageIdPath,
-    IsPublicFilter,
-    Page,
-    PerPage,
-    Search,
-    Sort,
+from imagehost_core.lists import MAX_SEARCH, STORED, ImageSort
+from imagehost_core.models import Account, Image, Scope
+from imagehost_core.resources import (
+    ImageRecord,
+    PublicAlbumRecord,
+    PublicImageRecord,
+    UrlBuilder,
 )
-from imagehost_server.api.records import image_record, image_records
-from imagehost_server.api.request import ApiRequest
-from imagehost_server.api.schemas import ImageChanges, SignedUrlRequest
+from imagehost_core.services.images import MAX_IMAGES as MAX_BULK_IMAGES
+from imagehost_core.services.references import parse_image_ids
+from imagehost_core.transform import (
+    DEFAULT_LIFETIME_SECONDS,
+    FORMAT_NAMES,
+    MAX_LIFETIME_SECONDS,
+    MAX_QUALITY,
+    MAX_SIDE,
+    PARAMETERS,
+    Fit,
+)
+from imagehost_core.uploads import MAX_FILENAME_BYTES
+from imagehost_server.http.responses import Success, encode_record, error_dict, ok
+from imagehost_server.routes.body import Description, IsPublic, JsonBody, member, set_fields
+from imagehost_server.routes.handler import ApiRequest, operation
+from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, is_short_read, pagination
+
+ImageIdPath = Annotated[str, PathParameter(description="The image's id: 16 letters and digits.")]
+
+AlbumFilter = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only the images of this album.",
+        schema_extra={"type": "integer", "minimum": 1},
+    ),
+]
+
+PublicAlbumFilter = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only the public images of this album, which must be public.",
+        schema_extra={"type": "integer", "minimum": 1},
+    ),
+]
+
+Search = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only images with all of these words in `filename` or `description`; the last word "
+        "also matches the beginning of a word. Case and diacritics do not count.",
+        schema_extra={"type": "string", "maxLength": MAX_SEARCH},
+    ),
+]
+
+IsPublicFilter = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only public images, or only private ones.",
+        schema_extra={"type": "boolean"},
+    ),
+]
+
+FormatFilter = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only images with this stored format.",
+        schema_extra={"type": "string", "enum": list(STORED)},
+    ),
+]
+
+CreatedAfter = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only images that were uploaded after this time, not at it.",
+        schema_extra={"type": "string", "format": "date-time"},
+    ),
+]
+
+CreatedBefore = Annotated[
+    str | None,
+    QueryParameter(
+        description="List only images that were uploaded before this time, not at it.",
+        schema_extra={"type": "string", "format": "date-time"},
+    ),
+]
+
+Sort = Annotated[
+    str | None,
+    QueryParameter(
+        description="The order; a hyphen in front is for descending.",
+        schema_extra={
+            "type": "string",
+            "enum": [sort.value for sort in ImageSort],
+            "default": ImageSort.NEWEST.value,
+        },
+    ),
+]
+
+_side: dict[str, object] = {"type": "integer", "minimum": 1, "maximum": MAX_SIDE}
+
+AlbumReference = Annotated[
+    int | str | UnsetType | None,
+    member("The album's id; null removes the image from its album.", type=["integer", "null"], minimum=1),
+]
+
+Filename = Annotated[
+    str,
+    member("A new file name; its extension remains that of the stored format.", maxLength=MAX_FILENAME_BYTES),
+]
+
+BulkIds = Annotated[
+    list[str],
+    member(
+        "The ids of the images. One that is given twice counts once.", minItems=1, maxItems=MAX_BULK_IMAGES
+    ),
+]
+
+Width = Annotated[int, member("Width in pixels.", **_side)]
+
+Height = Annotated[int, member("Height in pixels.", **_side)]
+
+Quality = Annotated[
+    int,
+    member("Compression quality; ignored for PNG and GIF.", type="integer", minimum=1, maximum=MAX_QUALITY),
+]
+
+FitMode = Annotated[
+    str,
+    member(
+        "How the image fits width and height, if both are given; by default `cover`.",
+        enum=[fit.value for fit in Fit],
+    ),
+]
+
+OutputFormat = Annotated[
+    str, member("Output format; `auto` negotiates by `Accept`.", enum=list(FORMAT_NAMES))
+]
+
+Lifetime = Annotated[int, member("Seconds until the URL expires.", minimum=1, maximum=MAX_LIFETIME_SECONDS)]
+
+
+class ImageChanges(JsonBody, kw_only=True):
+    """The body of `PATCH /images/{id}`; omitted members keep their values."""
+
+    album_id: AlbumReference = UNSET
+    description: Description | UnsetType = UNSET
+    is_public: IsPublic | UnsetType = UNSET
+    filename: Filename | UnsetType = UNSET
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
+        """Raise the errors of the values."""
+        host.images.validate(members, owner=owner)
+
+
+class BulkImageChanges(ImageChanges, kw_only=True):
+    """The body of `PATCH /images`; omitted members keep their values."""
+
+    image_ids: BulkIds
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
+        """Raise the errors of the ids and of the values."""
+        errors, changes = ErrorCollector(), {**members}
+        with errors.catch():
+            if "image_ids" in changes:
+                parse_image_ids(changes.pop("image_ids"), MAX_BULK_IMAGES)
+        with errors.catch():
+            host.images.validate(changes, owner=owner)
+        errors.raise_if_any()
+
+
+class BulkImageIds(JsonBody, kw_only=True):
+    """The body of `DELETE /images` and `POST /images/delete`."""
+
+    image_ids: BulkIds
+
+    @staticmethod
+    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the ids."""
+        if "image_ids" in members:
+            parse_image_ids(members["image_ids"], MAX_BULK_IMAGES)
+
+
+class TransformMembers(JsonBody, kw_only=True):
+    """The transform parameters of a signed URL."""
+
+    w: Width | UnsetType = UNSET
+    h: Height | UnsetType = UNSET
+    q: Quality | UnsetType = UNSET
+    fit: FitMode | UnsetType = UNSET
+    fm: OutputFormat | UnsetType = UNSET
+
+
+class SignedUrlRequest(TransformMembers, kw_only=True):
+    """The body of `POST /images/{id}/signed-url`: transform parameters, and the lifetime in seconds."""
+
+    expires_in: Lifetime = DEFAULT_LIFETIME_SECONDS
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the values."""
+        params = {name: members[name] for name in PARAMETERS if name in members}
+        host.images.validate_signing(params, members.get("expires_in", DEFAULT_LIFETIME_SECONDS))
+
+
+class SignedUrlItem(TransformMembers, kw_only=True):
+    """An image and its transform parameters, in the body of `POST /signed-urls`."""
+
+    image_id: Annotated[str, member("The image's id.")]
+
+
+class SignedUrlsRequest(JsonBody, kw_only=True):
+    """The body of `POST /signed-urls`: images with transform parameters, and the lifetime of all URLs."""
+
+    items: Annotated[list[SignedUrlItem], member("The URLs to sign.", minItems=1, maxItems=MAX_BULK_IMAGES)]
+    expires_in: Lifetime = DEFAULT_LIFETIME_SECONDS
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
+        """Raise the errors of the items: signing has no effect, so it can be tried."""
+        expires_in = members.get("expires_in", DEFAULT_LIFETIME_SECONDS)
+        host.images.signed_urls(members.get("items", ()), owner=owner, expires_in=expires_in)
+
+
+@frozen(kw_only=True)
+class ImageList:
+    """A page of an account's images.
+
+    Attributes:
+        images: The images of the page.
+        pagination: The position of the page.
+    """
+
+    images: list[ImageRecord]
+    pagination: Pagination
+
+
+@frozen(kw_only=True)
+class PublicImageList:
+    """A page of public images, and the album that was named by `album_id`.
+
+    Attributes:
+        images: The images of the page.
+        pagination: The position of the page.
+        album: The album that `album_id` names; absent without one.
+    """
+
+    images: list[PublicImageRecord]
+    pagination: Pagination
+    album: PublicAlbumRecord | UnsetType = UNSET
+
+
+@frozen(kw_only=True)
+class ErrorRecord:
+    """The error of one image of a bulk request.
+
+    Attributes:
+        code: The error code.
+        message: A short summary.
+        details: *expected … but received …* for every error.
+    """
+
+    code: str
+    message: str
+    details: str
+
+
+@frozen(kw_only=True)
+class BulkResultRecord:
+    """The result of one image of a bulk request; `error` is left out where there is none.
+
+    Attributes:
+        id: The id of the image, as in the request.
+        status: The result.
+        error: Why the image was not found, or was not deleted completely yet.
+    """
+
+    id: str
+    status: BulkStatus
+    error: ErrorRecord | UnsetType = UNSET
+
+
+@frozen(kw_only=True)
+class BulkResults:
+    """The results of a bulk request, one for each distinct image, in its order.
+
+    Attributes:
+        results: The result of each image, in the order of the request.
+    """
+
+    results: list[BulkResultRecord]
+
+
+@frozen(kw_only=True)
+class SignedUrlRecord:
+    """An image URL with the parameters `exp` and `sig`, its image, and when it expires.
+
+    Attributes:
+        image_id: The id of the image, as in the request.
+        url: The URL, with the parameters `exp` and `sig`.
+        expires_at: When the URL expires.
+    """
+
+    image_id: ImageId
+    url: str
+    expires_at: datetime
+
+
+@frozen(kw_only=True)
+class SignedUrls:
+    """The signed URLs of several items, in their order.
+
+    Attributes:
+        items: The URL of each item, in the order of the request.
+    """
+
+    items: list[SignedUrlRecord]
 
 
 @frozen
@@ -61,7 +361,12 @@ class SignedUrl:
 
 
 # The core reads the parameters from the URL, repeated ones too; the annotations are for the OpenAPI document.
-@operation("GET /v1/images", summary="List your images, by default the newest first.", errors=(404,))
+@operation(
+    "GET /v1/images",
+    Scope.IMAGES_READ,
+    summary="List your images, by default the newest first.",
+    errors=(404,),
+)
 async def list_images(
     request: ApiRequest,
     page: Page = None,  # noqa: ARG001
@@ -82,7 +387,7 @@ async def list_images(
     return ok(ImageList(images=image_records(host.urls, images), pagination=pagination(images)))
 
 
-@operation("GET /v1/images/{image_id}", summary="Get one of your images.")
+@operation("GET /v1/images/{image_id}", Scope.IMAGES_READ, summary="Get one of your images.")
 async def get_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Success[ImageRecord]]:
     """Respond with the record."""
     host = request.host
@@ -91,7 +396,9 @@ async def get_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Succ
 
 
 @operation(
-    "PATCH /v1/images/{image_id}", summary="Update one of your images; omitted members keep their values."
+    "PATCH /v1/images/{image_id}",
+    Scope.IMAGES_WRITE,
+    summary="Update one of your images; omitted members keep their values.",
 )
 async def update_image(
     request: ApiRequest, image_id: ImageIdPath, data: JSONBody[ImageChanges]
@@ -104,7 +411,9 @@ async def update_image(
 
 
 @operation(
-    "DELETE /v1/images/{image_id}", summary="Delete one of your images and all its variants permanently."
+    "DELETE /v1/images/{image_id}",
+    Scope.IMAGES_DELETE,
+    summary="Delete one of your images and all its variants permanently.",
 )
 async def delete_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Success[DeletedImage]]:
     """Respond once all bytes of the image are deleted."""
@@ -114,6 +423,7 @@ async def delete_image(request: ApiRequest, image_id: ImageIdPath) -> Response[S
 
 @operation(
     "POST /v1/images/{image_id}/signed-url",
+    Scope.IMAGES_READ,
     summary="Create a signed URL of an image, which works without a token until it expires.",
 )
 async def sign_image(
@@ -138,4 +448,176 @@ def expiry_of(url: str) -> datetime:
     return datetime.fromtimestamp(int(parse_qs(urlsplit(url).query)["exp"][0]), UTC)
 
 
-ROUTES = (list_images, get_image, update_image, delete_image, sign_image)
+@operation(
+    "PATCH /v1/images",
+    Scope.IMAGES_WRITE,
+    summary="Update up to 100 of your images in the same way; omitted members keep their values.",
+)
+async def update_images(
+    request: ApiRequest, data: JSONBody[BulkImageChanges]
+) -> Response[Success[BulkResults]]:
+    """Respond with a result for each image: `updated`, `unchanged` or `not_found`."""
+    changes = set_fields(data)
+    image_ids = changes.pop("image_ids")
+    update = partial(
+        request.host.images.update_many,
+        image_ids,  # type: ignore[arg-type]
+        owner=request.account,
+        admit=bulk_admission(request),
+        **changes,  # type: ignore[arg-type]
+    )
+    return _results(await request.executors.database.run(update))
+
+
+@operation(
+    "DELETE /v1/images",
+    Scope.IMAGES_DELETE,
+    summary="Delete up to 100 of your images and all their variants permanently.",
+)
+async def delete_images(request: ApiRequest, data: JSONBody[BulkImageIds]) -> Response[Success[BulkResults]]:
+    """Respond with a result for each image: `deleted`, `not_found` or `failed`."""
+    return await _delete(request, data)
+
+
+@operation(
+    "POST /v1/images/delete",
+    Scope.IMAGES_DELETE,
+    summary="The same as `DELETE /images`, for proxies that drop its body.",
+)
+async def post_delete_images(
+    request: ApiRequest, data: JSONBody[BulkImageIds]
+) -> Response[Success[BulkResults]]:
+    """Respond with a result for each image: `deleted`, `not_found` or `failed`."""
+    return await _delete(request, data)
+
+
+@operation(
+    "POST /v1/signed-urls", Scope.IMAGES_READ, summary="Create signed URLs of up to 100 items.", errors=(404,)
+)
+async def sign_images(
+    request: ApiRequest, data: JSONBody[SignedUrlsRequest]
+) -> Response[Success[SignedUrls]]:
+    """Respond with the image URL of each item, in their order."""
+    urls = await request.executors.database.run(
+        request.host.images.signed_urls,
+        list(map(set_fields, data.items)),
+        owner=request.account,
+        expires_in=data.expires_in,
+    )
+    return ok(
+        SignedUrls(
+            items=[
+                SignedUrlRecord(image_id=ImageId(item.image_id), url=url, expires_at=expiry_of(url))
+                for item, url in zip(data.items, urls, strict=True)
+            ]
+        )
+    )
+
+
+async def _delete(request: ApiRequest, body: BulkImageIds) -> Response[Success[BulkResults]]:
+    results = await request.executors.upload_bodies.run(
+        request.host.images.delete_many,
+        body.image_ids,
+        owner=request.account,
+        admit=bulk_admission(request),
+    )
+    return _results(results)
+
+
+def _results(results: tuple[BulkResult, ...]) -> Response[Success[BulkResults]]:
+    return ok(BulkResults(results=list(map(_record, results))))
+
+
+def _record(result: BulkResult) -> BulkResultRecord:
+    error = UNSET if result.error is None else ErrorRecord(**error_dict(result.error))
+    return BulkResultRecord(id=result.id, status=result.status, error=error)
+
+
+def bulk_admission(request: ApiRequest) -> Callable[[int], None]:
+    """Return a function that counts the image ids of a bulk request, or raises RateLimitError.
+
+    The response's rate limit headers then describe this window, if it is tighter than the API's.
+
+    Args:
+        request: The request, which is counted as one API request besides.
+    """
+
+    def admit(ids: int) -> None:
+        request.apply(request.host.rate_limiter.admit_bulk(request.account, ids), request.account.name)
+
+    return admit
+
+
+# The core reads the parameters from the URL, repeated ones too; the annotations are for the OpenAPI document.
+@operation(
+    "GET /v1/gallery",
+    None,
+    summary="List the public images of all accounts, newest first.",
+    errors=(401, 404),
+)
+async def list_gallery(
+    request: ApiRequest,
+    page: Page = None,  # noqa: ARG001
+    per_page: PerPage = None,  # noqa: ARG001
+    cursor: Cursor = None,  # noqa: ARG001
+    album_id: PublicAlbumFilter = None,  # noqa: ARG001
+) -> Response[Success[PublicImageList]]:
+    """Respond with a page of public image records, and the album if one is given.
+
+    An image in a private album is not listed. A setting of the host can require a token.
+    """
+    if request.settings.gallery.require_sign_in:
+        request.identity.require_principal()
+    host, parameters = request.host, list(request.query_params.multi_items())
+    executor = request.executors.reads if is_short_read(parameters) else request.executors.database
+    images = await executor.run(host.images.list_public_by_parameters, parameters)
+    album = UNSET if images.album is None else host.urls.public_album_record(images.album)
+    records = public_records(host.urls, images)
+    return ok(PublicImageList(images=records, pagination=pagination(images), album=album))
+
+
+RECORDS_IN_MEMORY = 2_000
+"""Encoded records of each kind, per process; each takes about 1 KB."""
+
+
+def image_record(urls: UrlBuilder, image: Image) -> ImageRecord:
+    """Return the encoded record of an image for its owner, to be passed to `ok` as the record itself."""
+    return cast("ImageRecord", Raw(_image_record(urls, image)))
+
+
+def image_records(urls: UrlBuilder, images: Iterable[Image]) -> list[ImageRecord]:
+    """Return the encoded records of images for their owner, to be passed to `ok` as the list itself."""
+    return cast("list[ImageRecord]", _to_array(_image_record(urls, image) for image in images))
+
+
+def public_records(urls: UrlBuilder, images: Iterable[Image]) -> list[PublicImageRecord]:
+    """Return the encoded records of images for the gallery, likewise."""
+    return cast("list[PublicImageRecord]", _to_array(_public_record(urls, image) for image in images))
+
+
+@lru_cache(RECORDS_IN_MEMORY)
+def _image_record(urls: UrlBuilder, image: Image) -> bytes:
+    return encode_record(urls.image_record(image))
+
+
+@lru_cache(RECORDS_IN_MEMORY)
+def _public_record(urls: UrlBuilder, image: Image) -> bytes:
+    return encode_record(urls.public_record(image))
+
+
+def _to_array(records: Iterable[bytes]) -> Raw:
+    return Raw(b"[%b]" % b",".join(records))
+
+
+ROUTES = (
+    list_images,
+    get_image,
+    update_image,
+    delete_image,
+    sign_image,
+    update_images,
+    delete_images,
+    post_delete_images,
+    sign_images,
+    list_gallery,
+)

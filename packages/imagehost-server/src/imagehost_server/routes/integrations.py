@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from litestar import Response
+from typing import Annotated
 
+from litestar import Response
+from litestar.params import PathParameter
+
+from imagehost_core.authorization import SessionRequirement
 from imagehost_core.errors import FieldError, NotFoundError, quote_value
 from imagehost_core.models import Scope
-from imagehost_server.api.envelope import to_litestar
-from imagehost_server.api.operation import operation
-from imagehost_server.api.parameters import IntegrationPath
-from imagehost_server.api.request import ApiRequest
-from imagehost_server.http.responses import RawResponse
+from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.integrations import INTEGRATIONS, Integration, UploadTarget
+from imagehost_server.routes.handler import ApiRequest, operation
+
+IntegrationPath = Annotated[
+    str,
+    PathParameter(description="The name of the file.", schema_extra={"enum": list(INTEGRATIONS)}),
+]
 
 MEDIA_TYPE = "application/octet-stream"
 """The media type of all files: they are saved, never displayed."""
@@ -19,6 +25,7 @@ MEDIA_TYPE = "application/octet-stream"
 
 @operation(
     "GET /integrations/{name}",
+    None,
     summary="Get a configuration file with a placeholder for the token.",
     media_type=MEDIA_TYPE,
 )
@@ -29,6 +36,7 @@ async def get_integration(request: ApiRequest, name: IntegrationPath) -> Respons
 
 @operation(
     "POST /integrations/{name}",
+    SessionRequirement.ONLY,
     summary="Create an API key and get a configuration file with its token.",
     media_type=MEDIA_TYPE,
 )

@@ -1,21 +1,128 @@
-"""Service routes: health and readiness probes, and the API description."""
+"""Service routes: health and readiness probes, metrics, and the API description."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import logging
+import time
+from collections.abc import Callable
+from typing import cast
 
 import msgspec
 from attrs import frozen
 from litestar import Response
 
+from imagehost_core import ImageHost
 from imagehost_core.errors import ForbiddenError, UnauthorizedError, UnavailableError
-from imagehost_server.api.envelope import Success, ok, to_litestar
-from imagehost_server.api.operation import operation
-from imagehost_server.api.request import ApiRequest
-from imagehost_server.auth.bearer import bearer_token
-from imagehost_server.http.responses import RawResponse
+from imagehost_core.maintenance.service import require_ready
+from imagehost_server._executors import ThreadLimiter
+from imagehost_server.auth.identity import bearer_token
+from imagehost_server.http.responses import RawResponse, Success, ok, to_litestar
 from imagehost_server.metrics import CONTENT_TYPE, render_metrics
 from imagehost_server.middleware.security import is_loopback_client
+from imagehost_server.routes.handler import ApiRequest, operation
+
+CHECK_SECONDS = 5.0
+"""The time in which each check must respond."""
+
+REPEAT_SECONDS = 60.0
+"""The shortest time between two lines about the same problem."""
+
+log = logging.getLogger("imagehost.server")
+
+
+class ProblemLog:
+    """A log of a problem that comes and goes: a line when it changes, and one a minute while it lasts.
+
+    Args:
+        event: The event of a line about the problem.
+        resolved: The event of the line about its end.
+        level: The level of lines about the problem.
+        clock: The source of the time, in seconds.
+    """
+
+    def __init__(
+        self, event: str, resolved: str, level: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._event, self._resolved, self._level, self._clock = event, resolved, level, clock
+        self._reason, self._repeat_at = "", 0.0
+
+    def record(self, reason: str, cause: Exception | None = None) -> None:
+        """Log the present state, unless that was done.
+
+        Args:
+            reason: What the problem is; empty if there is none.
+            cause: The exception whose traceback is logged, once.
+        """
+        now, is_new = self._clock(), reason != self._reason
+        if not is_new and (not reason or now < self._repeat_at):
+            return
+        self._reason, self._repeat_at = reason, now + REPEAT_SECONDS
+        if reason:
+            fields = {"fields": {"reason": reason}}
+            log.log(self._level, self._event, exc_info=cause if is_new else None, extra=fields)
+        else:
+            log.info(self._resolved)
+
+
+class ReadinessMonitor:
+    """The checks of one server process's readiness.
+
+    Probes that come at a time share one run of each check, so that a check which hangs takes one thread.
+
+    Args:
+        host: The host.
+        threads: Runs the checks.
+        seconds: The time in which each check must respond.
+
+    Attributes:
+        is_draining: Whether this process is about to stop, so that it is not ready for new requests.
+    """
+
+    def __init__(self, host: ImageHost, threads: ThreadLimiter, seconds: float = CHECK_SECONDS) -> None:
+        self._host, self._threads, self._seconds = host, threads, seconds
+        self.is_draining = False
+        self._running: dict[str, asyncio.Future[object]] = {}
+        self._problems = ProblemLog("not ready", "ready again", logging.ERROR)
+        self._full_disk = ProblemLog("uploads refused", "uploads accepted again", logging.WARNING)
+
+    async def check(self) -> bool:
+        """Return whether uploads are accepted: whether the disk has enough free space.
+
+        Raises:
+            UnavailableError: The host is not ready; the details name everything that does not respond.
+        """
+        if self.is_draining:
+            raise UnavailableError("expected a host that goes on but received one that is about to stop")
+        maintenance = self._host.maintenance
+        checks = maintenance.readiness_checks
+        *results, accepts_uploads = await asyncio.gather(
+            *(self._run(name, check) for name, check in checks.items()),
+            self._run("the disk", maintenance.accepts_uploads),
+        )
+        found = dict(zip(checks, results, strict=True))
+        failures = {name: result for name, result in found.items() if isinstance(result, Exception)}
+        self._problems.record(
+            " and ".join(failures), ExceptionGroup("not ready", [*failures.values()]) if failures else None
+        )
+        require_ready(failures)
+        limit = self._host.settings.storage.min_free_bytes
+        is_refused = accepts_uploads is False
+        self._full_disk.record(f"fewer than {limit} bytes of the disk are free" if is_refused else "")
+        return not is_refused
+
+    async def _run(self, name: str, check: Callable[[], object]) -> object:
+        """Return the result of a check, or its exception."""
+        running = self._running.get(name)
+        if running is None or running.done():
+            running = self._running[name] = asyncio.ensure_future(self._threads.run(check))
+            # Its exception is ignored if it comes too late.
+            running.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            return await asyncio.wait_for(asyncio.shield(running), self._seconds)
+        except Exception as error:
+            return error
 
 
 @frozen
@@ -31,18 +138,18 @@ class ProbeResult:
     uploads: str | msgspec.UnsetType = msgspec.UNSET
 
 
-@operation("GET /healthz", summary="Check that the process is alive.")
+@operation("GET /healthz", None, summary="Check that the process is alive.")
 async def healthz() -> Response[Success[ProbeResult]]:
     """Respond with 200, without accessing any store."""
     return ok(ProbeResult("alive"))
 
 
-@operation("GET /readyz", summary="Check that the stores and the image workers respond.", errors=(503,))
+@operation("GET /readyz", None, summary="Check that the stores and the image workers respond.", errors=(503,))
 async def readyz(request: ApiRequest) -> Response[Success[ProbeResult]]:
     """Respond with 200, or 503 if something does not respond; only loopback clients and the log see what."""
     is_local = is_loopback_client(request.scope)
     try:
-        accepts_uploads = await request.readiness.check()
+        accepts_uploads = await cast("ReadinessMonitor", request.app.state["readiness"]).check()
     except UnavailableError as error:
         # Without the cause, which the monitor has logged.
         raise UnavailableError(error.details if is_local else _NOT_READY) from None
@@ -51,6 +158,7 @@ async def readyz(request: ApiRequest) -> Response[Success[ProbeResult]]:
 
 @operation(
     "GET /metrics",
+    None,
     summary="Get the metrics in the text format of Prometheus.",
     errors=(403, 503),
     media_type="text/plain",
@@ -75,13 +183,13 @@ def _has_metrics_token(request: ApiRequest) -> bool:
     return hmac.compare_digest(received.encode(), token.encode())
 
 
-@operation("GET /v1/openapi.json", summary="Get the OpenAPI document.", media_type="application/json")
+@operation("GET /v1/openapi.json", None, summary="Get the OpenAPI document.", media_type="application/json")
 async def openapi_json(request: ApiRequest) -> Response[bytes]:
     """Respond with the OpenAPI document, without envelope."""
     return await _described(request, "document")
 
 
-@operation("GET /v1/docs", summary="Get the API reference as an HTML page.", media_type="text/html")
+@operation("GET /v1/docs", None, summary="Get the API reference as an HTML page.", media_type="text/html")
 async def docs(request: ApiRequest) -> Response[bytes]:
     """Respond with a page that shows the document and can send requests."""
     return await _described(request, "docs")
@@ -96,6 +204,7 @@ async def _described(request: ApiRequest, name: str) -> Response[bytes]:
 _NOT_READY = "expected the host to be ready but received no response"
 
 _METRICS_ACCESS = "expected a client on this machine, or the token of metrics.token"
+
 _METRICS_HEADERS = (("content-type", CONTENT_TYPE), ("cache-control", "no-store"))
 
 ROUTES = (healthz, readyz, metrics, openapi_json, docs)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
 
 from attrs import frozen
 from litestar import Response
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import (
@@ -16,22 +18,73 @@ from imagehost_core.errors import (
     UnavailableError,
     ValidationError,
 )
-from imagehost_core.models import Account
+from imagehost_core.models import Account, Scope
 from imagehost_core.resources import ImageRecord
 from imagehost_core.services import IdempotentRequest
-from imagehost_core.uploads import clean_filename
-from imagehost_server.api.envelope import Success, envelope
-from imagehost_server.api.idempotency import fingerprint, run_idempotent
-from imagehost_server.api.operation import operation
-from imagehost_server.api.request import ApiRequest
+from imagehost_core.transform import (
+    MAX_QUALITY,
+)
+from imagehost_core.uploads import MAX_DESCRIPTION, STORED_FORMATS, clean_filename
 from imagehost_server.http.multipart import (
+    FormKind,
     MultipartFormParser,
     ParsedForm,
     UploadedFile,
-    UploadForm,
     parse_form,
 )
-from imagehost_server.http.responses import RawResponse, error_dict, log_cause, success_response, to_api_error
+from imagehost_server.http.responses import (
+    RawResponse,
+    Success,
+    envelope,
+    error_dict,
+    log_cause,
+    success_response,
+    to_api_error,
+)
+from imagehost_server.routes.body import member
+from imagehost_server.routes.handler import ApiRequest, operation
+from imagehost_server.routes.idempotency import fingerprint, run_idempotent
+
+File = Annotated[str, Meta(extra_json_schema={"format": "binary"})]
+
+
+class UploadForm(Struct, kw_only=True):
+    """Either `files[]` (form 1, up to 20 files) or `image` (form 2, one file).
+
+    An empty text field counts as absent; a boolean is `true`, `false`, `1` or `0`.
+    """
+
+    files: (
+        Annotated[
+            list[File],
+            member("Form 1: 1 to 20 image files; the response has a list.", minItems=1, maxItems=20),
+        ]
+        | UnsetType
+    ) = field(default=UNSET, name="files[]")
+    image: Annotated[File, member("Form 2: one image file; the response is its record.")] | UnsetType = UNSET
+    album_id: Annotated[int, member("The album to add the images to.", minimum=1)] | UnsetType = UNSET
+    description: Annotated[str, member("A text about the images.", maxLength=MAX_DESCRIPTION)] | UnsetType = (
+        UNSET
+    )
+    quality: Annotated[int, member("Compression quality.", minimum=1, maximum=MAX_QUALITY)] | UnsetType = (
+        UNSET
+    )
+    format: Annotated[
+        str,
+        member(
+            "In any case. Takes precedence over `convertToWebP`, unless it is `auto`.",
+            enum=list(STORED_FORMATS),
+        ),
+    ] = "auto"
+    remove_exif: (
+        Annotated[bool, member("Remove EXIF, XMP and IPTC metadata. The default is a setting of the host.")]
+        | UnsetType
+    ) = UNSET
+    convert_to_webp: Annotated[
+        bool, member("Convert to WebP if that is smaller. No effect beside `format`.")
+    ] = field(default=True, name="convertToWebP")
+    auto_rename: Annotated[bool, member("Generate a random file name.")] = False
+    is_public: Annotated[bool, member("Whether the gallery shows the images.")] = True
 
 
 @frozen(kw_only=True)
@@ -68,6 +121,7 @@ class UploadResults:
 
 @operation(
     "POST /v1/upload",
+    Scope.IMAGES_WRITE,
     summary="Upload one image, or up to 20.",
     errors=(413, 415, 422),
     idempotent=True,
@@ -135,7 +189,7 @@ def store_form(
         ImageHostError: Options are not allowed, or no file could be stored.
     """
     store = _storing(host, account, form, idempotent, aliases)
-    if form.kind is UploadForm.SINGLE:
+    if form.kind is FormKind.SINGLE:
         return success_response(store(0, form.files[0]))
     return success_response(_store_batch(form.files, store, request_id))
 

@@ -2,30 +2,200 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from attrs import field, frozen
 from litestar import Response
-from litestar.params import JSONBody
+from litestar.params import JSONBody, PathParameter
+from msgspec import UNSET, UnsetType
 
+from imagehost_core import ImageHost
 from imagehost_core.errors import ErrorCollector
-from imagehost_core.lists import parse_page_request
-from imagehost_server.api.body import set_fields
-from imagehost_server.api.envelope import Success, ok
-from imagehost_server.api.operation import operation
-from imagehost_server.api.pagination import DeliveryList, WebhookList, pagination
-from imagehost_server.api.parameters import Cursor, DeliveryIdPath, Page, PerPage, WebhookIdPath
-from imagehost_server.api.representations import (
-    Deleted,
-    DeliveryRecord,
-    NewWebhookRecord,
-    WebhookRecord,
-    delivery_record,
-    new_webhook_record,
-    webhook_record,
+from imagehost_core.events import EVENT_TYPES
+from imagehost_core.lists import (
+    parse_page_request,
 )
-from imagehost_server.api.request import ApiRequest
-from imagehost_server.api.schemas import NewWebhook, WebhookChanges
+from imagehost_core.models import (
+    Account,
+    Scope,
+    Webhook,
+    WebhookDelivery,
+    WebhookWithSecret,
+)
+from imagehost_core.webhooks import MAX_URL
+from imagehost_server.http.responses import Success, ok, record_of
+from imagehost_server.routes.body import Description, JsonBody, member, set_fields
+from imagehost_server.routes.handler import ApiRequest, Deleted, operation
+from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination
+
+WebhookIdPath = Annotated[str, PathParameter(description="The webhook's id.")]
+
+DeliveryIdPath = Annotated[str, PathParameter(description="The delivery's id.")]
+
+WebhookUrl = Annotated[str, member("An https URL at a public IP address.", format="uri", maxLength=MAX_URL)]
+
+EventTypes = Annotated[
+    list[str],
+    member(
+        "The events to receive; an empty list means all.",
+        items={"type": "string", "enum": sorted(EVENT_TYPES)},
+    ),
+]
 
 
-@operation("GET /v1/webhooks", summary="List your webhooks, newest first.")
+class NewWebhook(JsonBody, kw_only=True):
+    """The body of `POST /webhooks`; without `events` it receives all."""
+
+    url: WebhookUrl
+    events: EventTypes = msgspec.field(default_factory=list)
+    description: Description = ""
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the values."""
+        host.webhooks.validate(members)
+
+
+class WebhookChanges(JsonBody, kw_only=True):
+    """The body of `PATCH /webhooks/{id}`; omitted members keep their values."""
+
+    url: WebhookUrl | UnsetType = UNSET
+    events: EventTypes | UnsetType = UNSET
+    description: Description | UnsetType = UNSET
+    is_active: Annotated[bool, member("True enables a disabled webhook again.")] | UnsetType = UNSET
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the values."""
+        host.webhooks.validate(members)
+
+
+@frozen(kw_only=True)
+class WebhookRecord:
+    """A webhook endpoint; an empty list of events means all events.
+
+    Attributes:
+        id: Identifier.
+        url: The URL that receives the events.
+        events: The types of the events that are sent; an empty list means all.
+        description: Up to 2,000 characters.
+        is_active: Whether events are delivered.
+        created_at: When it was created.
+        disabled_reason: Why deliveries stopped; null while the webhook is active.
+    """
+
+    id: str
+    url: str
+    events: list[str]
+    description: str
+    is_active: bool
+    created_at: datetime
+    disabled_reason: str | None
+
+
+@frozen(kw_only=True)
+class NewWebhookRecord(WebhookRecord):
+    """A webhook endpoint with its new secret, which is returned only once.
+
+    Attributes:
+        secret: The secret of the signatures. Returned only here.
+    """
+
+    secret: str = field(repr=False)
+
+
+@frozen(kw_only=True)
+class DeliveryRecord:
+    """The delivery of one event to one webhook endpoint, with the result of its last attempt.
+
+    `response_excerpt` has the first bytes of the response; `error` is the reason if there was none.
+
+    Attributes:
+        id: Identifier.
+        webhook_id: The webhook.
+        event_id: The id of the event, as in `webhook-id`.
+        event: The type of the event.
+        status: The result.
+        attempts: How often the delivery was attempted.
+        next_attempt_at: When the delivery is attempted next; null if it is not.
+        created_at: When it was created.
+        last_attempt_at: When the delivery was last attempted.
+        response_status: The status of the response to the last attempt.
+        response_excerpt: The first bytes of the response to the last attempt.
+        duration_ms: The duration of the last attempt, in milliseconds.
+        error: The reason why there was no response.
+    """
+
+    id: str
+    webhook_id: str
+    event_id: str
+    event: str
+    status: str
+    attempts: int
+    next_attempt_at: datetime | None
+    created_at: datetime
+    last_attempt_at: datetime | None
+    response_status: int | None
+    response_excerpt: str
+    duration_ms: int | None
+    error: str | None
+
+
+def webhook_record(webhook: Webhook) -> WebhookRecord:
+    """Return the record of a webhook endpoint."""
+    return record_of(WebhookRecord, webhook)
+
+
+def new_webhook_record(created: WebhookWithSecret) -> NewWebhookRecord:
+    """Return the record of a webhook endpoint, with its new secret."""
+    return record_of(NewWebhookRecord, created.webhook, secret=created.secret)
+
+
+def delivery_record(delivery: WebhookDelivery) -> DeliveryRecord:
+    """Return the record of a webhook delivery."""
+    has_response = delivery.last_status is not None
+    return record_of(
+        DeliveryRecord,
+        delivery,
+        event=delivery.type,
+        status=delivery.state.value,
+        response_status=delivery.last_status,
+        response_excerpt=delivery.last_response if has_response else "",
+        duration_ms=delivery.last_duration_ms,
+        error=None if has_response or not delivery.last_response else delivery.last_response,
+    )
+
+
+@frozen(kw_only=True)
+class WebhookList:
+    """A page of an account's webhooks.
+
+    Attributes:
+        webhooks: The webhooks of the page.
+        pagination: The position of the page.
+    """
+
+    webhooks: list[WebhookRecord]
+    pagination: Pagination
+
+
+@frozen(kw_only=True)
+class DeliveryList:
+    """A page of a webhook's deliveries.
+
+    Attributes:
+        deliveries: The deliveries of the page.
+        pagination: The position of the page.
+    """
+
+    deliveries: list[DeliveryRecord]
+    pagination: Pagination
+
+
+@operation("GET /v1/webhooks", Scope.WEBHOOKS_MANAGE, summary="List your webhooks, newest first.")
 async def list_webhooks(
     request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
 ) -> Response[Success[WebhookList]]:
@@ -36,7 +206,7 @@ async def list_webhooks(
     return ok(WebhookList(webhooks=list(map(webhook_record, webhooks)), pagination=pagination(webhooks)))
 
 
-@operation("POST /v1/webhooks", summary="Create a webhook.", status=201)
+@operation("POST /v1/webhooks", Scope.WEBHOOKS_MANAGE, summary="Create a webhook.", status=201)
 async def create_webhook(
     request: ApiRequest, data: JSONBody[NewWebhook]
 ) -> Response[Success[NewWebhookRecord]]:
@@ -52,7 +222,7 @@ async def create_webhook(
     return ok(new_webhook_record(created), 201, (("location", location),))
 
 
-@operation("GET /v1/webhooks/{webhook_id}", summary="Get a webhook.")
+@operation("GET /v1/webhooks/{webhook_id}", Scope.WEBHOOKS_MANAGE, summary="Get a webhook.")
 async def get_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Response[Success[WebhookRecord]]:
     """Respond with the record, without the secret."""
     webhook = await request.executors.database.run(
@@ -63,6 +233,7 @@ async def get_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Respons
 
 @operation(
     "PATCH /v1/webhooks/{webhook_id}",
+    Scope.WEBHOOKS_MANAGE,
     summary="Update a webhook; omitted members keep their values.",
 )
 async def update_webhook(
@@ -76,14 +247,16 @@ async def update_webhook(
     return ok(webhook_record(webhook))
 
 
-@operation("DELETE /v1/webhooks/{webhook_id}", summary="Delete a webhook.")
+@operation("DELETE /v1/webhooks/{webhook_id}", Scope.WEBHOOKS_MANAGE, summary="Delete a webhook.")
 async def delete_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Response[Success[Deleted]]:
     """Delete an endpoint and cancel its pending deliveries."""
     await request.executors.database.run(request.host.webhooks.delete, webhook_id, owner=request.account)
     return ok(Deleted(id=webhook_id, deleted=True))
 
 
-@operation("POST /v1/webhooks/{webhook_id}/test", summary="Send a test event.", status=201)
+@operation(
+    "POST /v1/webhooks/{webhook_id}/test", Scope.WEBHOOKS_MANAGE, summary="Send a test event.", status=201
+)
 async def test_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Response[Success[DeliveryRecord]]:
     """Respond with 201 and the delivery of an event of type `webhook.test`."""
     delivery = await request.executors.database.run(
@@ -92,7 +265,11 @@ async def test_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Respon
     return ok(delivery_record(delivery), 201)
 
 
-@operation("POST /v1/webhooks/{webhook_id}/rotate-secret", summary="Rotate a webhook's secret.")
+@operation(
+    "POST /v1/webhooks/{webhook_id}/rotate-secret",
+    Scope.WEBHOOKS_MANAGE,
+    summary="Rotate a webhook's secret.",
+)
 async def rotate_secret(
     request: ApiRequest, webhook_id: WebhookIdPath
 ) -> Response[Success[NewWebhookRecord]]:
@@ -105,6 +282,7 @@ async def rotate_secret(
 
 @operation(
     "GET /v1/webhooks/{webhook_id}/deliveries",
+    Scope.WEBHOOKS_MANAGE,
     summary="List the deliveries of a webhook, newest first.",
 )
 async def list_deliveries(
@@ -128,7 +306,11 @@ async def list_deliveries(
     return ok(DeliveryList(deliveries=records, pagination=pagination(deliveries)))
 
 
-@operation("POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry", summary="Retry a delivery now.")
+@operation(
+    "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/retry",
+    Scope.WEBHOOKS_MANAGE,
+    summary="Retry a delivery now.",
+)
 async def retry_delivery(
     request: ApiRequest, webhook_id: WebhookIdPath, delivery_id: DeliveryIdPath
 ) -> Response[Success[DeliveryRecord]]:

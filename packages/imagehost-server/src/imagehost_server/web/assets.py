@@ -11,21 +11,29 @@ from base64 import urlsafe_b64encode
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from typing import Any
 
 from attrs import frozen
+from litestar import Response
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
 
 from imagehost_core.errors import NotFoundError
-from imagehost_server.http.responses import Headers, RawResponse
-from imagehost_server.web.layout import ratio_styles
+from imagehost_server.http.responses import Headers, RawResponse, to_litestar
+from imagehost_server.routes.handler import ApiRequest
+from imagehost_server.web.presentation import ratio_styles
 
 PREFIX = "/assets/"
 """The prefix of the paths of assets."""
+
 _CACHE_SECONDS = 31_536_000
+
 _MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
+
 _HASH_CHARACTERS = 12
 
 
@@ -93,3 +101,24 @@ def _assets() -> dict[str, Asset]:
         )
         for name, data in contents.items()
     }
+
+
+async def _asset(request: ApiRequest, version: FromPath[str], name: FromPath[str]) -> Response[Any]:
+    """Respond with a static file."""
+    accept_encoding = request.headers.get("accept-encoding", "")
+    return to_litestar(asset_response(f"{PREFIX}{version}/{name}", accept_encoding))
+
+
+async def _robots(request: ApiRequest) -> Response[Any]:
+    """Tell crawlers which pages they may read (RFC 9309)."""
+    rules = "Allow: /$\nAllow: /a/\nAllow: /i/\nAllow: /assets/\nDisallow: /\n"
+    body = f"User-agent: *\n{rules if request.settings.web.listed else 'Disallow: /'}\n"
+    headers = (("content-type", "text/plain; charset=utf-8"), ("cache-control", "public, max-age=3600"))
+    return to_litestar(RawResponse(200, body.encode(), headers))
+
+
+def _handler(path: str) -> HTTPRouteHandler:
+    return HTTPRouteHandler(path, http_method=["GET", "HEAD"], status_code=200, include_in_schema=False)
+
+
+HANDLERS = (_handler(f"{PREFIX}{{version:str}}/{{name:str}}")(_asset), _handler("/robots.txt")(_robots))

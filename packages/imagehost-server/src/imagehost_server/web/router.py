@@ -9,32 +9,19 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.template import TemplateConfig
 
-from imagehost_server.web.pages import (
-    admin,
-    albums,
-    gallery,
-    image,
-    library,
-    own_image,
-    settings,
-    sign_in,
-    site,
-    upload,
-    webhooks,
-)
+from imagehost_server.web import assets
+from imagehost_server.web.pages import admin, albums, images, public, settings, sign_in, upload, webhooks
 
 HANDLERS: tuple[HTTPRouteHandler, ...] = (
-    *gallery.HANDLERS,
-    *image.HANDLERS,
+    *public.HANDLERS,
     *sign_in.HANDLERS,
     *upload.HANDLERS,
-    *library.HANDLERS,
-    *own_image.HANDLERS,
+    *images.HANDLERS,
     *albums.HANDLERS,
     *settings.HANDLERS,
     *webhooks.HANDLERS,
     *admin.HANDLERS,
-    *site.HANDLERS,
+    *assets.HANDLERS,
 )
 """The handlers of all pages."""
 

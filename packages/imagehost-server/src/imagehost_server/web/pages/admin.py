@@ -26,8 +26,7 @@ from imagehost_core.lists import parse_page_request
 from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.metrics import IMAGE_LOOKUPS, QUEUE_LENGTH, QUEUE_REJECTIONS, WORKERS, Family
-from imagehost_server.web.forms import read_form
-from imagehost_server.web.page import PageRequest, page, see_other
+from imagehost_server.web.page import PageRequest, page, read_form, see_other
 from imagehost_server.web.presentation import size_text
 
 ACCOUNTS_PER_PAGE = 50

@@ -11,9 +11,8 @@ from imagehost_core.errors import ImageHostError, ValidationError
 from imagehost_core.lists import ImageSort, parse_page_request
 from imagehost_core.models import Album, Image, Page
 from imagehost_core.uploads import BOOLEANS
-from imagehost_server.web.forms import read_form
-from imagehost_server.web.page import PageRequest, origin_of, page, see_other
-from imagehost_server.web.pages.lists import IMAGES_PER_PAGE, own_tiles
+from imagehost_server.web.page import PageRequest, origin_of, page, read_form, see_other
+from imagehost_server.web.pages.images import IMAGES_PER_PAGE, own_tiles
 from imagehost_server.web.presentation import Tile
 
 ALBUMS_PER_PAGE = 48

@@ -10,12 +10,11 @@ from litestar.params import FromPath
 from imagehost_core.errors import ConflictError, ImageHostError, RateLimitError, ValidationError
 from imagehost_core.lists import PageRequest as ListRequest
 from imagehost_core.models import ALL_SCOPES, ApiKeyWithToken, Scope
-from imagehost_server.api.sign_in import replace_password
 from imagehost_server.integrations import INTEGRATIONS
-from imagehost_server.routes.account import read_account
+from imagehost_server.routes.accounts import read_account
 from imagehost_server.routes.integrations import create_file
-from imagehost_server.web.forms import read_form
-from imagehost_server.web.page import PageRequest, page, see_other
+from imagehost_server.routes.sessions import replace_password
+from imagehost_server.web.page import PageRequest, page, read_form, see_other
 from imagehost_server.web.presentation import size_text
 
 LISTED = 100

@@ -7,9 +7,8 @@ from typing import Any
 from litestar import Response
 
 from imagehost_core.errors import RateLimitError, UnauthorizedError, ValidationError
-from imagehost_server.api.sign_in import create_session, with_session_cookies, without_session_cookies
-from imagehost_server.web.forms import read_form, safe_path
-from imagehost_server.web.page import PageRequest, page, see_other
+from imagehost_server.routes.sessions import create_session, with_session_cookies, without_session_cookies
+from imagehost_server.web.page import PageRequest, page, read_form, safe_path, see_other
 
 
 @page("/login")

@@ -11,9 +11,8 @@ from imagehost_core.errors import ImageHostError
 from imagehost_server.http.multipart import MultipartFormParser, ParsedForm, parse_form
 from imagehost_server.http.responses import log_cause, to_api_error
 from imagehost_server.routes.upload import store_files
-from imagehost_server.web.forms import CSRF_FIELD, require_form_token
-from imagehost_server.web.page import PageRequest, page
-from imagehost_server.web.pages.lists import read_albums
+from imagehost_server.web.page import CSRF_FIELD, PageRequest, page, require_form_token
+from imagehost_server.web.pages.images import read_albums
 from imagehost_server.web.presentation import ImagePresenter
 
 FORMAT_FIELD, ORIGINAL = "format", "original"

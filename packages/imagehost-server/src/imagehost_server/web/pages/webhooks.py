@@ -12,9 +12,8 @@ from imagehost_core.events import EVENT_TYPES
 from imagehost_core.lists import PageRequest as ListRequest
 from imagehost_core.lists import parse_page_request
 from imagehost_core.models import WebhookWithSecret
-from imagehost_server.api.representations import delivery_record
-from imagehost_server.web.forms import read_form_lists
-from imagehost_server.web.page import PageRequest, page, see_other
+from imagehost_server.routes.webhooks import delivery_record
+from imagehost_server.web.page import PageRequest, page, read_form_lists, see_other
 
 LISTED = 100
 """The most webhooks of an account."""

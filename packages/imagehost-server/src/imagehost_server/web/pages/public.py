@@ -1,4 +1,4 @@
-"""The page `/i/{id}` of a public image, and its oEmbed description."""
+"""The public pages: the gallery `/`, albums `/a/{id}`, images `/i/{id}`, and their oEmbed description."""
 
 from __future__ import annotations
 
@@ -18,11 +18,24 @@ from imagehost_core.errors import (
     UnauthorizedError,
     quote_value,
 )
-from imagehost_core.models import Image
-from imagehost_server.api.envelope import to_litestar
-from imagehost_server.http.responses import RawResponse
+from imagehost_core.lists import parse_page_request
+from imagehost_core.models import GalleryPage, Image
+from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page import PageRequest, origin_of, page, sign_in_if_closed
+from imagehost_server.web.pages.images import IMAGES_PER_PAGE
 from imagehost_server.web.presentation import ImagePresenter, alt_text, format_label, size_text
+
+
+@page("/", public=True)
+async def gallery(request: PageRequest) -> Response[Any]:
+    """Show the newest public images, or those after a cursor."""
+    return await _show(request, "gallery.html")
+
+
+@page("/a/{album_id:str}", public=True)
+async def album(request: PageRequest, album_id: FromPath[str]) -> Response[Any]:
+    """Show the public images of a public album."""
+    return await _show(request, "album.html", album_id)
 
 
 @page("/i/{image_id:str}", public=True)
@@ -107,6 +120,27 @@ async def oembed(request: PageRequest) -> Response[Any]:
     return to_litestar(RawResponse(200, json.dumps(description).encode(), headers))
 
 
+async def _show(request: PageRequest, template: str, album_id: str | None = None) -> Response[Any]:
+    if closed := sign_in_if_closed(request):
+        return closed
+    cursor = request.query_params.get("cursor")
+    listed = await request.executors.reads.run(_read, request, cursor, album_id)
+    presenter = ImagePresenter(request.host.urls, request.settings.delivery)
+    return request.render(
+        template,
+        album=listed.album,
+        cursor=cursor,
+        next_cursor=listed.next_cursor,
+        tiles=[presenter.tile(image) for image in listed],
+        total=listed.total,
+    )
+
+
+def _read(request: PageRequest, cursor: str | None, album_id: str | None) -> GalleryPage:
+    page_request = parse_page_request(per_page=IMAGES_PER_PAGE, cursor=cursor)
+    return request.host.gallery(page_request, album_id=album_id)
+
+
 def page_url(request: PageRequest, image: Image) -> str:
     """Return the URL of the page of a public image."""
     return f"{origin_of(request.settings.base_url)}/i/{image.id}"
@@ -143,4 +177,4 @@ def _limit(request: PageRequest, name: str) -> int | None:
     return int(text)
 
 
-HANDLERS = (public_image, oembed)
+HANDLERS = (gallery, album, public_image, oembed)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_
 import msgspec
 from attrs import evolve, field, frozen
 from litestar.dto import AbstractDTO
-from msgspec import Struct, UnsetType
+from msgspec import Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
+from imagehost_core import ImageHost
 from imagehost_core.errors import (
     BadRequestError,
     FieldError,
@@ -25,14 +26,18 @@ from imagehost_core.errors import (
     misspelled_names,
     quote_value,
 )
+from imagehost_core.models import Account
+from imagehost_core.uploads import MAX_DESCRIPTION
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
     from litestar.openapi.spec import Reference, Schema
     from litestar.typing import FieldDefinition
 
+
 SECRETS = frozenset({"password", "current_password", "new_password"})
 """Members whose values never appear in messages, not even if they have a wrong type."""
+
 MAX_QUOTED = 60
 """Longest quotation of a received value in a message, in characters."""
 
@@ -44,18 +49,24 @@ class JsonBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """
 
     @staticmethod
-    def value_errors(_members: Mapping[str, object]) -> list[FieldError]:
-        """Return the errors of members that have the right type, by the rules of the core.
+    def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
+        """Raise the errors of members that have the right type, by the rules of the core, without an effect.
 
-        Called only for a body that another member makes invalid; the core checks valid ones itself.
+        Called for a body that another member makes invalid; the core checks valid ones itself.
 
         Args:
-            _members: The members that have the right type, by name.
+            members: The members that have the right type, by name.
+            host: The host.
+            owner: The account that sent the request.
+
+        Raises:
+            BadRequestError: The error of one or more members; as the following.
+            NotFoundError: There is no such resource.
+            ValidationError: A value is not allowed.
         """
-        return []
 
 
-T = TypeVar("T", bound=Struct)
+T = TypeVar("T", bound=JsonBody)
 
 
 @frozen
@@ -68,7 +79,7 @@ class InvalidBody:
         members: The members without an error, by name; a list of objects also if some of them have errors.
     """
 
-    kind: type[Struct]
+    kind: type[JsonBody]
     error: ImageHostError
     members: dict[str, object] = field(factory=dict)
 
@@ -100,8 +111,6 @@ def _decode_by_member(kind: type[T], body: bytes) -> T | InvalidBody:
     members, errors = _check_members(kind, tree, "")
     if not errors:
         return msgspec.convert(members, kind)
-    if issubclass(kind, JsonBody):
-        errors += kind.value_errors(members)
     return InvalidBody(kind, ValidationError(errors=errors), members)
 
 
@@ -257,3 +266,13 @@ _EXPECTED: dict[frozenset[object], str] = {
     frozenset({str, NoneType}): "a time of RFC 3339 or null",
 }
 """The description of each type in messages."""
+
+
+def member(description: str, **schema: object) -> Meta:
+    """Return the description and the JSON schema of a member, which do not affect its decoding."""
+    return Meta(description=description, extra_json_schema={"extra": schema} if schema else None)
+
+
+Description = Annotated[str, member("At most 2,000 characters.", maxLength=MAX_DESCRIPTION)]
+
+IsPublic = Annotated[bool, member("Whether it is shown in the public gallery. 0 and 1 are accepted too.")]

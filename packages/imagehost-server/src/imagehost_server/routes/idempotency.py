@@ -11,10 +11,11 @@ from anyio import current_time, sleep
 
 from imagehost_core.services import IdempotentRequest
 from imagehost_core.services.idempotency import WAIT_SECONDS
-from imagehost_server.api.request import ApiRequest
 from imagehost_server.http.responses import JSON_HEADERS, Headers, RawResponse
+from imagehost_server.routes.handler import ApiRequest
 
 REPLAYED_HEADERS: Headers = (("idempotent-replayed", "true"),)
+
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.02, 0.5
 """The first and the longest pause between two looks at a request in progress; each is twice the last."""
 

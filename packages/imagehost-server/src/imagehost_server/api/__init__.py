@@ -1,1 +1,0 @@
-"""Helpers that the JSON API routes share."""

@@ -1,0 +1,277 @@
+"""The pages `/images`, with search, filters, order and selection, and `/images/{id}`, to edit one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from urllib.parse import urlencode
+
+from attrs import evolve
+from litestar import Response
+from litestar.params import FromPath
+
+from imagehost_core import CameraData, to_rfc3339
+from imagehost_core.errors import (
+    BadRequestError,
+    FieldError,
+    ImageHostError,
+    NotFoundError,
+    ValidationError,
+    quote_value,
+)
+from imagehost_core.formats import FORMATS, Format
+from imagehost_core.ids import ImageId
+from imagehost_core.lists import STORED, ImageSort
+from imagehost_core.lists import PageRequest as ListRequest
+from imagehost_core.models import Album, Image, Page
+from imagehost_core.transform import Fit
+from imagehost_core.uploads import BOOLEANS
+from imagehost_server.http.responses import log_cause, to_api_error
+from imagehost_server.web.page import PageRequest, origin_of, page, read_form, see_other
+from imagehost_server.web.presentation import (
+    ImagePresenter,
+    Tile,
+    camera_facts,
+    format_label,
+    size_text,
+    still_format,
+)
+
+IMAGES_PER_PAGE = 40
+"""Images of a grid in one page; 40 have at most 30 KB of HTML."""
+
+MAX_ALBUMS = 100
+"""The number of albums that forms offer: the newest."""
+
+SIGNED_SECONDS = 3_600
+"""How long a page can show private images from another origin than its own."""
+
+THUMBNAIL = {"w": 320, "h": 320, "fit": "inside"}
+
+
+def read_albums(request: PageRequest) -> tuple[Album, ...]:
+    """Return the newest albums of the account."""
+    return request.host.albums.list(owner=request.account, page=ListRequest(per_page=MAX_ALBUMS)).items
+
+
+def own_tiles(request: PageRequest, images: Iterable[Image]) -> list[tuple[Tile, Image]]:
+    """Return images of the account as a grid shows them to their owner.
+
+    The session cookie gives access to private images at the origin of the pages. Where `cdn_url` has another
+    origin, private images have signed URLs.
+    """
+    images = tuple(images)
+    presenter = ImagePresenter(request.host.urls, request.settings.delivery)
+    private = [image for image in images if not image.is_public]
+    signed = _signed_thumbnails(request, private)
+    animations = _signed_thumbnails(request, [image for image in private if image.is_animated], plays=True)
+    tiles = []
+    for image in images:
+        tile = evolve(presenter.tile(image), page=f"/images/{image.id}")
+        if image.id in signed:
+            animation = animations.get(image.id, "")
+            tile = evolve(tile, src=signed[image.id], srcset="", animation=animation, is_signed=True)
+        tiles.append((tile, image))
+    return tiles
+
+
+def _signed_thumbnails(
+    request: PageRequest, private: list[Image], *, plays: bool = False
+) -> dict[ImageId, str]:
+    """Return signed URLs of thumbnails, which show the first frame or play; none if the session suffices."""
+    if not private or origin_of(request.settings.delivery_url) == origin_of(request.settings.base_url):
+        return {}
+    formats = [FORMATS[(not plays and still_format(image)) or Format.WEBP] for image in private]
+    items = [
+        {"image_id": image.id, "fm": fmt.extensions[0], **THUMBNAIL}
+        for image, fmt in zip(private, formats, strict=True)
+    ]
+    urls = request.host.images.signed_urls(items, owner=request.account, expires_in=SIGNED_SECONDS)
+    return {image.id: url for image, url in zip(private, urls, strict=True)}
+
+
+FILTERS = ("q", "is_public", "format", "album_id", "sort")
+"""Query parameters of the form that are those of `GET /v1/images`; an empty one is absent."""
+
+FIRST_DAY, LAST_DAY = "from", "to"
+"""Query parameters of the form: the days, in UTC, of the first and of the last upload to list."""
+
+LIST_VIEW = "list"
+
+
+@page("/images", sign_in=True)
+async def library(request: PageRequest) -> Response[Any]:
+    """Show a page of the account's images."""
+    filters = {name: request.query_params.get(name, "").strip() for name in (*FILTERS, FIRST_DAY, LAST_DAY)}
+    used = {name: value for name, value in filters.items() if value}
+    view = request.query_params.get("view", "")
+    cursor = request.query_params.get("cursor")
+    listed, albums = await request.executors.database.run(_read, request, used, cursor)
+    link = urlencode({**used, **({"view": view} if view == LIST_VIEW else {})})
+    return request.render(
+        "library.html",
+        albums=albums,
+        api_query=urlencode({**_to_api_filters(used), **({"cursor": cursor} if cursor else {})}),
+        album_names={album.id: album.name for album in albums},
+        cursor=cursor,
+        filters=filters,
+        formats=[(name, format_label(fmt)) for name, fmt in STORED.items()],
+        images=[
+            (tile, image, size_text(image.size, request.texts)) for tile, image in own_tiles(request, listed)
+        ],
+        has_filters=bool(used.keys() - {"q"}),
+        is_filtered=bool(used),
+        is_list=view == LIST_VIEW,
+        link=link,
+        next_cursor=listed.next_cursor,
+        sorts=[order.value for order in ImageSort],
+        total=listed.total,
+        views={"grid": urlencode(used), LIST_VIEW: urlencode({**used, "view": LIST_VIEW})},
+    )
+
+
+def _read(
+    request: PageRequest, filters: dict[str, str], cursor: str | None
+) -> tuple[Page[Image], tuple[Album, ...]]:
+    parameters = [*_to_api_filters(filters).items(), ("per_page", str(IMAGES_PER_PAGE))]
+    if cursor is not None:
+        parameters.append(("cursor", cursor))
+    listed = request.host.images.list_by_parameters(parameters, owner=request.account)
+    return listed, read_albums(request)
+
+
+def _to_api_filters(filters: dict[str, str]) -> dict[str, str]:
+    """Return the filters as the API has them: with the times before and after the days.
+
+    Raises:
+        BadRequestError: A day is no date as `2026-11-22`.
+    """
+    found = {name: value for name, value in filters.items() if name in FILTERS}
+    if FIRST_DAY in filters:
+        found["created_after"] = to_rfc3339(_midnight(filters, FIRST_DAY) - timedelta(microseconds=1))
+    if LAST_DAY in filters:
+        found["created_before"] = to_rfc3339(_midnight(filters, LAST_DAY) + timedelta(days=1))
+    return found
+
+
+def _midnight(filters: dict[str, str], name: str) -> datetime:
+    try:
+        day = date.fromisoformat(filters[name])
+        if not 1970 <= day.year < 9999:
+            raise ValueError(name)
+    except ValueError:
+        errors = [FieldError(name, "a date such as 2026-11-22", quote_value(filters[name]))]
+        raise BadRequestError(errors=errors) from None
+    return datetime.combine(day, time(), UTC)
+
+
+BUILDER_FORMATS = ("auto", "avif", "webp", "jpeg", "png")
+
+PARAMETERS = ("w", "h", "fit", "fm", "q")
+"""The parameters of a variant, as the form of the size builder and the delivery route have them."""
+
+LIFETIMES = (3_600, 86_400, 604_800, 2_592_000)
+"""Seconds that the form for signed URLs offers: an hour, a day, a week and 30 days."""
+
+
+@page("/images/{image_id:str}", sign_in=True)
+async def own_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+    """Show an image of the account."""
+    image = await request.executors.database.run(request.host.images.get, image_id, owner=request.account)
+    return await _show(request, image)
+
+
+@page("/images/{image_id:str}", method="POST", sign_in=True)
+async def update_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+    """Change the fields of an image, and show it."""
+    form = await read_form(request)
+    changes: dict[str, Any] = {name: form[name] for name in ("filename", "description") if name in form}
+    if "album_id" in form:
+        changes["album_id"] = form["album_id"] or None
+    if form.get("is_public", "").lower() in BOOLEANS:
+        changes["is_public"] = BOOLEANS[form["is_public"].lower()]
+    database, host = request.executors.database, request.host
+    try:
+        await database.run(lambda: host.images.update(image_id, owner=request.account, **changes))
+    except ValidationError as error:
+        image = await database.run(host.images.get, image_id, owner=request.account)
+        return await _show(request, image, status=422, failure=error)
+    return see_other(f"/images/{image_id}", "saved")
+
+
+@page("/images/{image_id:str}/delete", method="POST", sign_in=True)
+async def delete_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+    """Delete an image for good, and show the others."""
+    await read_form(request)
+    await request.executors.database.run(request.host.images.delete, image_id, owner=request.account)
+    return see_other("/images", "deleted")
+
+
+@page("/images/{image_id:str}/sign", method="POST", sign_in=True)
+async def sign_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+    """Show a signed URL of an image, or of a variant of it, which gives access until it expires."""
+    form = await read_form(request)
+    database, host = request.executors.database, request.host
+    text = form.get("expires_in", "")
+    seconds = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    parameters = {name: form[name] for name in PARAMETERS if form.get(name)}
+    image = await database.run(host.images.get, image_id, owner=request.account)
+    try:
+        signed = await database.run(
+            host.images.signed_url, image_id, parameters, owner=request.account, expires_in=seconds
+        )
+    except (BadRequestError, ValidationError) as error:
+        return await _show(request, image, status=error.status, failure=error)
+    return await _show(request, image, signed_url=signed)
+
+
+async def _show(
+    request: PageRequest,
+    image: Image,
+    *,
+    status: int = 200,
+    failure: ImageHostError | None = None,
+    signed_url: str = "",
+) -> Response[Any]:
+    albums = await request.executors.database.run(read_albums, request)
+    presenter = ImagePresenter(request.host.urls, request.settings.delivery)
+    ((tile, _),) = await request.executors.database.run(own_tiles, request, [image])
+    camera = await request.executors.database.run(_read_camera_data, request, image)
+    urls = request.host.urls
+    return request.render(
+        "own_image.html",
+        status=status,
+        albums=albums,
+        builder_formats=BUILDER_FORMATS,
+        camera=camera,
+        camera_facts=camera_facts(camera, request.texts) if camera else (),
+        failure=failure,
+        fits=[fit.value for fit in Fit],
+        format=format_label(image.format),
+        has_variants=presenter.has_variants and not tile.is_signed,
+        image=image,
+        large=(tile.animation or tile.src) if tile.is_signed else presenter.large(image),
+        lifetimes=LIFETIMES,
+        links=urls.links(image),
+        master=urls.image(image),
+        signed_url=signed_url,
+        size=size_text(image.size, request.texts),
+        srcset="" if tile.is_signed else presenter.srcset(image),
+        still=(tile.src if tile.animation else "") if tile.is_signed else presenter.still(image),
+        tile=tile,
+    )
+
+
+def _read_camera_data(request: PageRequest, image: Image) -> CameraData | None:
+    """Return what the image's metadata says, or `None` if its file cannot be read now."""
+    try:
+        return request.host.camera_data(image, owner=request.account)
+    except NotFoundError:
+        raise
+    except ImageHostError as error:
+        log_cause(to_api_error(error), error, request.id)
+        return None
+
+
+HANDLERS = (library, own_image, update_image, delete_image, sign_image)
