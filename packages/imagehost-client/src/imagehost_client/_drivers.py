@@ -89,6 +89,7 @@ class SyncDriver:
                         outcome = self._send(step, cancelled)
 
     def _send(self, step: Send, cancelled: threading.Event | None) -> Reply | Failure:
+        """Send a request; an image stays unread where the step has a place for the open response."""
         deadline = None if step.time_left is None else time.monotonic() + step.time_left
         content = step.content
         body: bytes | Iterator[bytes] | None
@@ -97,32 +98,20 @@ class SyncDriver:
         else:
             body = content
         with span(step, self.http) as request_span:
+            request = self.http.build_request(content=body, **_request(step, request_span))
+            outcome: Reply | Failure
             try:
-                if step.opened is not None:
-                    return request_span.finish(self._open(step, step.opened, request_span, deadline))
-                with self.http.stream(content=body, **_request(step, request_span, self.token)) as response:
-                    outcome: Reply | Failure = _reply(
-                        response, b"".join(_before_deadline(deadline, response.iter_bytes()))
-                    )
+                response = self.http.send(request, stream=True, **_options(self.token))
+                if step.opened is not None and _has_image(response):
+                    step.opened.response = response
+                    return request_span.finish(_reply(response, b""))
+                with closing(response):
+                    outcome = _reply(response, b"".join(_before_deadline(deadline, response.iter_bytes())))
             except httpx2.RequestError as error:
                 outcome = _failure(error)
             except _DeadlineError:
                 outcome = DEADLINE_EXCEEDED
             return request_span.finish(outcome)
-
-    def _open(
-        self, step: Send, opened: OpenResponse, request_span: NullSpan, deadline: float | None
-    ) -> Reply:
-        """Send a request, and leave an image in its response unread."""
-        arguments = _request(step, request_span, self.token)
-        auth, follow_redirects = arguments.pop("auth"), arguments.pop("follow_redirects")
-        request = self.http.build_request(**arguments)
-        response = self.http.send(request, stream=True, auth=auth, follow_redirects=follow_redirects)
-        if _has_image(response):
-            opened.response = response
-            return _reply(response, b"")
-        with closing(response):
-            return _reply(response, b"".join(_before_deadline(deadline, response.iter_bytes())))
 
     def receive(self, opened: OpenResponse, time_left: float | None) -> Iterator[bytes]:
         """Return the body of an open response in chunks, and close it.
@@ -233,31 +222,21 @@ class AsyncDriver:
                 await opened.response.aclose()
         opened.response = None
 
-    async def _open(self, step: Send, opened: OpenResponse, request_span: NullSpan) -> Reply:
-        """Send a request, and leave an image in its response unread."""
-        arguments = _request(step, request_span, self.token)
-        auth, follow_redirects = arguments.pop("auth"), arguments.pop("follow_redirects")
-        request = self.http.build_request(**arguments)
-        response = await self.http.send(request, stream=True, auth=auth, follow_redirects=follow_redirects)
-        if _has_image(response):
-            opened.response = response
-            return _reply(response, b"")
-        async with aclosing(response):
-            return _reply(response, await response.aread())
-
     async def _send(self, step: Send) -> Reply | Failure:
+        """Send a request; an image stays unread where the step has a place for the open response."""
         content = step.content
         body = content.achunks() if isinstance(content, Multipart) else content
         outcome: Reply | Failure = DEADLINE_EXCEEDED
         with span(step, self.http) as request_span:
+            request = self.http.build_request(content=body, **_request(step, request_span))
             try:
                 with move_on_after(step.time_left):
-                    if step.opened is not None:
-                        return request_span.finish(await self._open(step, step.opened, request_span))
-                    response = await self.http.request(
-                        content=body, **_request(step, request_span, self.token)
-                    )
-                    outcome = _reply(response, response.content)
+                    response = await self.http.send(request, stream=True, **_options(self.token))
+                    if step.opened is not None and _has_image(response):
+                        step.opened.response = response
+                        return request_span.finish(_reply(response, b""))
+                    async with aclosing(response):
+                        outcome = _reply(response, await response.aread())
             except httpx2.RequestError as error:
                 outcome = _failure(error)
             return request_span.finish(outcome)
@@ -314,22 +293,25 @@ def _before_deadline(deadline: float | None, chunks: Iterable[bytes]) -> Iterato
         yield chunk
 
 
-def _request(step: Send, request_span: NullSpan, token: Secret | None) -> dict[str, Any]:
-    """Return the arguments of httpx2's request; redirects are not followed, the token is added last."""
+def _request(step: Send, request_span: NullSpan) -> dict[str, Any]:
+    """Return the arguments of httpx2's request."""
+    return {
+        "method": step.method,
+        "url": step.url,
+        "headers": {**request_span.headers, **step.headers},
+        "timeout": step.timeout,
+    }
+
+
+def _options(token: Secret | None) -> dict[str, Any]:
+    """Return how a request is sent; redirects are not followed, the token is added last."""
 
     def authenticate(request: httpx2.Request) -> httpx2.Request:
         if token is not None:
             request.headers["Authorization"] = f"Bearer {token.get_secret_value()}"
         return request
 
-    return {
-        "method": step.method,
-        "url": step.url,
-        "headers": {**request_span.headers, **step.headers},
-        "timeout": step.timeout,
-        "auth": authenticate,
-        "follow_redirects": False,
-    }
+    return {"auth": authenticate, "follow_redirects": False}
 
 
 def _has_image(response: httpx2.Response) -> bool:

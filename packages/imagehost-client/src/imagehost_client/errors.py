@@ -76,6 +76,8 @@ class ImageHostError(Exception):
 
     code: str = "ERROR"
     default_message: ClassVar[str] = "The call failed"
+    default_status: ClassVar[int | None] = None
+    """The HTTP status of the host's responses with this error, if it is one of the host."""
 
     def __init__(
         self,
@@ -127,6 +129,7 @@ class BadRequestError(ImageHostError):
     """The request's syntax, query or path parameters are invalid."""
 
     code = "BAD_REQUEST"
+    default_status = 400
     default_message = "The request parameters are wrong"
 
 
@@ -134,6 +137,7 @@ class UnauthorizedError(ImageHostError):
     """The token is missing, malformed, unknown, expired or revoked."""
 
     code = "UNAUTHORIZED"
+    default_status = 401
     default_message = "Authentication failed"
 
 
@@ -141,6 +145,7 @@ class ForbiddenError(ImageHostError):
     """The token is valid, but lacks the required scope."""
 
     code = "FORBIDDEN"
+    default_status = 403
     default_message = "Permission is missing"
 
 
@@ -148,6 +153,7 @@ class NotFoundError(ImageHostError):
     """The resource does not exist, or belongs to another account."""
 
     code = "NOT_FOUND"
+    default_status = 404
     default_message = "The resource does not exist"
 
 
@@ -155,6 +161,7 @@ class MethodNotAllowedError(ImageHostError):
     """The route does not support this HTTP method: client and host have different versions."""
 
     code = "METHOD_NOT_ALLOWED"
+    default_status = 405
     default_message = "The method is not allowed here"
 
 
@@ -162,6 +169,7 @@ class ConflictError(ImageHostError):
     """The request conflicts with another request, or with the state of the resource."""
 
     code = "CONFLICT"
+    default_status = 409
     default_message = "The request conflicts with another"
 
 
@@ -169,6 +177,7 @@ class PayloadTooLargeError(ImageHostError):
     """The file exceeds the maximum size; `details` contains the limit and the size."""
 
     code = "PAYLOAD_TOO_LARGE"
+    default_status = 413
     default_message = "The file is too large"
 
 
@@ -176,6 +185,7 @@ class UnsupportedMediaTypeError(ImageHostError):
     """The file's content is not a supported image format."""
 
     code = "UNSUPPORTED_MEDIA_TYPE"
+    default_status = 415
     default_message = "The file format is not supported"
 
 
@@ -183,6 +193,7 @@ class ValidationError(ImageHostError):
     """The request is well-formed, but a value in it is invalid."""
 
     code = "VALIDATION_ERROR"
+    default_status = 422
     default_message = "The data failed validation"
 
 
@@ -190,6 +201,7 @@ class RateLimitError(ImageHostError):
     """A rate limit is exceeded; `retry_after` and `rate_limit` contain the end of its window."""
 
     code = "RATE_LIMIT_EXCEEDED"
+    default_status = 429
     default_message = "The request rate is exceeded"
 
 
@@ -197,6 +209,7 @@ class InsufficientStorageError(ImageHostError):
     """The account's quota or the host's disk is full."""
 
     code = "INSUFFICIENT_STORAGE"
+    default_status = 507
     default_message = "There is not enough storage space"
 
 
@@ -204,6 +217,7 @@ class ServerError(ImageHostError):
     """The host failed, or the response is not one of the host's."""
 
     code = "INTERNAL_ERROR"
+    default_status = 500
     default_message = "The server failed"
 
 
@@ -211,6 +225,7 @@ class UnavailableError(ServerError):
     """The host, or a proxy in front of it, is temporarily unavailable."""
 
     code = "SERVICE_UNAVAILABLE"
+    default_status = 503
     default_message = "The service is busy"
 
 
@@ -261,40 +276,18 @@ class WebhookVerificationError(ImageHostError, ValueError):
     default_message = "The webhook could not be verified"
 
 
-BY_CODE: dict[str, type[ImageHostError]] = {
-    kind.code: kind
-    for kind in (
-        BadRequestError,
-        UnauthorizedError,
-        ForbiddenError,
-        NotFoundError,
-        MethodNotAllowedError,
-        ConflictError,
-        PayloadTooLargeError,
-        UnsupportedMediaTypeError,
-        ValidationError,
-        RateLimitError,
-        InsufficientStorageError,
-        ServerError,
-        UnavailableError,
-    )
-}
+_OF_HOSTS = [
+    kind
+    for kind in (*ImageHostError.__subclasses__(), *ServerError.__subclasses__())
+    if kind.default_status is not None
+]
+
+BY_CODE: dict[str, type[ImageHostError]] = {kind.code: kind for kind in _OF_HOSTS}
 """Error classes by the host's error code."""
 
 BY_STATUS: dict[int, type[ImageHostError]] = {
-    400: BadRequestError,
-    401: UnauthorizedError,
-    403: ForbiddenError,
-    404: NotFoundError,
-    405: MethodNotAllowedError,
-    409: ConflictError,
-    413: PayloadTooLargeError,
-    415: UnsupportedMediaTypeError,
-    422: ValidationError,
-    429: RateLimitError,
+    **{kind.default_status: kind for kind in _OF_HOSTS if kind.default_status is not None},
     502: UnavailableError,
-    503: UnavailableError,
     504: UnavailableError,
-    507: InsufficientStorageError,
 }
-"""Error classes by HTTP status, for unknown codes."""
+"""Error classes by HTTP status, for unknown codes; 502 and 504 are those of proxies."""

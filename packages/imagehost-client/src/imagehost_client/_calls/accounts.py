@@ -17,7 +17,6 @@ from imagehost_client._calls.call import (
     drop_unset,
     paged,
     path_segment,
-    query_pairs,
     single,
     string_list,
 )
@@ -50,7 +49,7 @@ def list_keys(
         per_page: The page size, 1–100; 20 by default.
         cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
-    return paged("/keys", "keys", ApiKey, query_pairs(page=page, per_page=per_page, cursor=cursor))
+    return paged("/keys", "keys", ApiKey, page=page, per_page=per_page, cursor=cursor)
 
 
 @checked
@@ -155,8 +154,7 @@ def list_sessions(
         per_page: The page size, 1–100; 20 by default.
         cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
-    query = query_pairs(page=page, per_page=per_page, cursor=cursor)
-    return paged("/sessions", "sessions", Session, query)
+    return paged("/sessions", "sessions", Session, page=page, per_page=per_page, cursor=cursor)
 
 
 @checked
@@ -193,8 +191,7 @@ def list_accounts(
         per_page: The page size, 1–100; 20 by default.
         cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
-    query = query_pairs(page=page, per_page=per_page, cursor=cursor)
-    return paged("/accounts", "accounts", ManagedAccount, query)
+    return paged("/accounts", "accounts", ManagedAccount, page=page, per_page=per_page, cursor=cursor)
 
 
 @partial(checked, options=AccountProperties)

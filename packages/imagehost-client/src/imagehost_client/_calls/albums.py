@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from attrs import evolve
 
 from imagehost_client._calls.arguments import album_id_of, checked, image_id_of
-from imagehost_client._calls.call import Call, drop_none, drop_unset, paged, query_pairs, single
+from imagehost_client._calls.call import Call, drop_none, drop_unset, paged, single
 from imagehost_client._types import UNSET, AlbumRef, ImageRef, Unset
 from imagehost_client.models import Album, DeletedAlbum, Image, Membership, Page, PublicImage
 
@@ -23,7 +23,7 @@ def list_albums(
         per_page: The page size, 1–100; 20 by default.
         cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
-    return paged("/albums", "albums", Album, query_pairs(page=page, per_page=per_page, cursor=cursor))
+    return paged("/albums", "albums", Album, page=page, per_page=per_page, cursor=cursor)
 
 
 @checked

@@ -126,15 +126,17 @@ def single(method: str, kind: type[R], *path: str, body: Mapping[str, object] | 
     return Call(method=method, path=escaped, decode=partial(_wire.decode, kind), body=body)
 
 
-def paged(path: str, name: str, kind: type[R], query: tuple[tuple[str, str], ...]) -> Call[Page[R]]:
+def paged(path: str, name: str, kind: type[R], **query: str | int | None) -> Call[Page[R]]:
     """Return a call whose result is a page of records, which the response has in `name`.
 
     Raises:
         ValueError: The query has both a page and a cursor.
     """
-    if {"page", "cursor"} <= dict(query).keys():
+    if query["page"] is not None and query["cursor"] is not None:
         raise ValueError("expected page or cursor for cursor but received both")
-    return Call(method="GET", path=path, decode=partial(_wire.decode_page, kind, name), query=query)
+    return Call(
+        method="GET", path=path, decode=partial(_wire.decode_page, kind, name), query=query_pairs(**query)
+    )
 
 
 def string_list(values: Sequence[str] | None) -> list[str] | None:

@@ -98,7 +98,10 @@ def list_images(
         sort: The order: `created_at`, `filename` or `size`, with the prefix `-` for descending; by
             default `-created_at`.
     """
-    query = query_pairs(
+    return paged(
+        "/images",
+        "images",
+        Image,
         album_id=None if album_id is None else album_id_of(album_id),
         page=page,
         per_page=per_page,
@@ -110,7 +113,6 @@ def list_images(
         created_before=_timestamp(created_before),
         sort=sort,
     )
-    return paged("/images", "images", Image, query)
 
 
 @checked
@@ -133,8 +135,9 @@ def gallery(
         NotFoundError: There is no public album with this id.
     """
     album = None if album_id is None else album_id_of(album_id)
-    query = query_pairs(album_id=album, page=page, per_page=per_page, cursor=cursor)
-    return paged("/gallery", "images", PublicImage, query)
+    return paged(
+        "/gallery", "images", PublicImage, album_id=album, page=page, per_page=per_page, cursor=cursor
+    )
 
 
 @checked

@@ -11,7 +11,7 @@ from imagehost_client import _wire
 from imagehost_client._calls.arguments import album_id_of, checked, choice
 from imagehost_client._calls.call import Call, FilePart, format_name
 from imagehost_client._types import UPLOAD_FORMATS, AlbumRef, Progress, Source, UploadFormat
-from imagehost_client.errors import BY_CODE, BY_STATUS, ImageHostError, ServerError
+from imagehost_client.errors import BY_CODE, ImageHostError, ServerError
 from imagehost_client.models import (
     Image,
     Result,
@@ -20,8 +20,6 @@ from imagehost_client.models import (
 
 MAX_FILES = 20
 """The maximum number of files in a request."""
-
-_STATUSES = {kind: status for status, kind in reversed(BY_STATUS.items())}
 
 
 @frozen(kw_only=True)
@@ -44,7 +42,7 @@ class FailedFile(Result):
             self.details,
             message=self.message,
             code=self.code,
-            status=_STATUSES.get(kind),
+            status=kind.default_status,
             request_id=self.meta.request_id,
             rate_limit=self.meta.rate_limit,
         )

@@ -13,7 +13,6 @@ from imagehost_client._calls.call import (
     drop_unset,
     paged,
     path_segment,
-    query_pairs,
     single,
     string_list,
 )
@@ -32,7 +31,7 @@ def list_webhooks(
         per_page: The page size, 1–100; 20 by default.
         cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
-    return paged("/webhooks", "webhooks", Webhook, query_pairs(page=page, per_page=per_page, cursor=cursor))
+    return paged("/webhooks", "webhooks", Webhook, page=page, per_page=per_page, cursor=cursor)
 
 
 @checked
@@ -134,9 +133,7 @@ def list_deliveries(
         cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
     """
     path = f"/webhooks/{path_segment(id_of(webhook))}/deliveries"
-    return paged(
-        path, "deliveries", WebhookDelivery, query_pairs(page=page, per_page=per_page, cursor=cursor)
-    )
+    return paged(path, "deliveries", WebhookDelivery, page=page, per_page=per_page, cursor=cursor)
 
 
 @checked

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TypedDict, cast, get_args
+from typing import TypedDict, Unpack, cast, get_args
 
 import click
 
@@ -35,9 +35,9 @@ from imagehost_client._types import (
     DELIVERABLE,
     STORED_FORMATS,
     AlbumRef,
-    Fit,
     ImageSort,
     OutputFormat,
+    PictureParams,
     StoredFormat,
     TransformParams,
     Unset,
@@ -233,14 +233,10 @@ def image_urls(
     context: CommandContext,
     *,
     images: tuple[str, ...],
-    width: int | None,
-    height: int | None,
-    quality: int | None,
-    fit: Fit | None,
-    fm: OutputFormat | None,
     signed: int | None,
     srcset: Sequence[int] | None,
     picture: Sequence[int] | None,
+    **transform: Unpack[TransformParams],
 ) -> None:
     """Print the URLs of images.
 
@@ -249,16 +245,16 @@ def image_urls(
     if sum(option is not None for option in (signed, srcset, picture)) > 1:
         raise click.UsageError("expected one of --signed, --srcset and --picture but received several")
     client, console = context.connect(), context.console
-    transform: TransformParams = {"w": width, "h": height, "q": quality, "fit": fit, "fm": fm}
+    shape: PictureParams = {"q": transform.get("q"), "fit": transform.get("fit")}
     if signed is not None:
         for url in client.images.signed_urls(images, expires_in=signed, **transform):
             console.print(url.url)
         return
     for image in images:
         if srcset is not None:
-            console.print(client.srcset(client.images.get(image), srcset, q=quality, fit=fit, fm=fm))
+            console.print(client.srcset(client.images.get(image), srcset, fm=transform.get("fm"), **shape))
         elif picture is not None:
-            console.print(client.picture(client.images.get(image), picture, q=quality, fit=fit))
+            console.print(client.picture(client.images.get(image), picture, **shape))
         else:
             console.print(client.image_url(image, **transform))
 
@@ -278,12 +274,8 @@ def get_images(
     context: CommandContext,
     *,
     images: tuple[str, ...],
-    width: int | None,
-    height: int | None,
-    quality: int | None,
-    fit: Fit | None,
-    fm: OutputFormat | None,
     output: Path | None,
+    **transform: Unpack[TransformParams],
 ) -> None:
     """Get the bytes of images, resized or as stored.
 
@@ -302,10 +294,9 @@ def get_images(
         raise click.UsageError("expected an existing directory with --output for several images")
     if to_stdout and sys.stdout.isatty():
         raise click.UsageError("expected --output FILE or a pipe for an image but received a terminal")
-    if fm is None and output is not None and not in_directory:
+    if not transform.get("fm") and output is not None and not in_directory:
         kind = BY_EXTENSION.get(output.suffix.lower().removeprefix("."))
-        fm = cast("OutputFormat", DELIVERABLE[kind].extensions[0]) if kind in DELIVERABLE else None
-    transform: TransformParams = {"w": width, "h": height, "q": quality, "fit": fit, "fm": fm}
+        transform["fm"] = cast("OutputFormat", kind) if kind in DELIVERABLE else None
     client, batch = context.connect(), Batch(context.console)
     target = sys.stdout.buffer if output is None or to_stdout else output
     with DownloadBar(context.console, len(images)) as bar:

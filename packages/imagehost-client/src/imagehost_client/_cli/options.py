@@ -238,9 +238,9 @@ def transform_options(command: F) -> F:
     """Add the processing parameters of image URLs."""
     for option in reversed(
         (
-            click.option("--width", "-W", type=POSITIVE, metavar="PIXELS"),
-            click.option("--height", "-H", type=POSITIVE, metavar="PIXELS"),
-            click.option("--quality", "-q", type=QUALITY, metavar="N", help="1 to 100."),
+            click.option("--width", "-W", "w", type=POSITIVE, metavar="PIXELS"),
+            click.option("--height", "-H", "h", type=POSITIVE, metavar="PIXELS"),
+            click.option("--quality", "-q", "q", type=QUALITY, metavar="N", help="1 to 100."),
             click.option("--fit", type=choices(CHOICES["fit"])),
             click.option("--format", "fm", type=choices((*CHOICES["fm"], *SYNONYMS))),
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from imagehost_client._redact import Secret
 from imagehost_client.errors import ConfigurationError
@@ -224,17 +224,16 @@ def _encode(profiles: Profiles) -> dict[str, object]:
         "format": FORMAT,
         "current": profiles.current,
         "profiles": {
-            name: {
-                "base_url": profile.base_url,
-                "account": profile.account,
-                "cdn_url": profile.cdn_url,
-                "allow_http": profile.allow_http,
-                "in_keyring": profile.in_keyring,
-                "token": profile.token and profile.token.get_secret_value(),
-            }
+            name: asdict(
+                profile, filter=lambda attribute, _: attribute.name != "name", value_serializer=_plain
+            )
             for name, profile in sorted(profiles.profiles.items())
         },
     }
+
+
+def _plain(_profile: object, _attribute: object, value: object) -> object:
+    return value.get_secret_value() if isinstance(value, Secret) else value
 
 
 def _decode(content: dict[str, object]) -> Profiles:
