@@ -15,10 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Caller
 
-from imagehost_client import AccountProperties, Client
-from imagehost_client._calls import uploads
+from imagehost_client import AccountProperties, Client, _batches, urls
+from imagehost_client._calls import arguments, uploads
 from imagehost_client._methods import Method
 from imagehost_client.testing import FakeImageHost, make_png
+from imagehost_core import limits
+from imagehost_core.transform import parameters as parameters_of_host
+from imagehost_core.transform import signing
+from imagehost_core.uploads import options
 
 IMAGE = "0aZ0aZ0aZ0aZ0aZ0"
 RESOURCES = ("images", "albums", "keys", "webhooks", "accounts", "sessions")
@@ -218,3 +222,14 @@ def test_a_password_is_not_in_an_error(host: FakeImageHost) -> None:
     with host.client() as client, pytest.raises(TypeError) as caught:
         client.sessions.create("bob", b"hunter2")  # type: ignore[arg-type]
     assert "hunter2" not in str(caught.value)
+
+
+def test_limits_have_the_values_and_the_names_of_the_host() -> None:
+    for own, name, of_host in (
+        (uploads, "MAX_FILES_PER_REQUEST", limits),
+        (_batches, "MAX_FILE_BYTES", limits),
+        (arguments, "MAX_DESCRIPTION", options),
+        (arguments, "MAX_LIFETIME_SECONDS", signing),
+        (urls, "MAX_SIDE", parameters_of_host),
+    ):
+        assert getattr(own, name) == getattr(of_host, name), name

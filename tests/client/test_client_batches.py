@@ -37,7 +37,7 @@ from imagehost_client import (
     UnsupportedMediaTypeError,
     UploadResult,
 )
-from imagehost_client._batches import MAX_BYTES, Batch, BatchState, Job, JobQueue, run_group
+from imagehost_client._batches import MAX_FILE_BYTES, Batch, BatchState, Job, JobQueue, run_group
 from imagehost_client._calls.call import Call
 from imagehost_client._calls.uploads import FailedFile, UploadedBatch, upload, upload_batch
 from imagehost_client._config import Config
@@ -276,7 +276,9 @@ def test_a_response_without_a_result_for_each_file_is_an_error(errors: list[obje
         upload_batch([upload(b"a"), upload(b"b")]).decode({"images": [], "errors": errors})
 
 
-SIZES = st.lists(st.one_of(st.none(), st.integers(0, MAX_BYTES // 8), st.integers(0, MAX_BYTES)), max_size=60)
+SIZES = st.lists(
+    st.one_of(st.none(), st.integers(0, MAX_FILE_BYTES // 8), st.integers(0, MAX_FILE_BYTES)), max_size=60
+)
 
 
 def queue_of(
@@ -309,7 +311,7 @@ def test_every_file_is_in_one_request_within_its_limits(sizes: list[int | None],
     for group in groups:
         assert len(group) <= limit
         if len(group) > 1:
-            assert sum(sizes[index] or 0 for index in group) <= MAX_BYTES
+            assert sum(sizes[index] or 0 for index in group) <= MAX_FILE_BYTES
             assert None not in [sizes[index] for index in group]
 
 

@@ -15,7 +15,13 @@ from attrs import define, evolve, field, frozen
 from imagehost_client._calls.arguments import require_integer
 from imagehost_client._calls.call import Call
 from imagehost_client._calls.images import get_image
-from imagehost_client._calls.uploads import MAX_FILES, FailedFile, UploadedBatch, upload, upload_batch
+from imagehost_client._calls.uploads import (
+    MAX_FILES_PER_REQUEST,
+    FailedFile,
+    UploadedBatch,
+    upload,
+    upload_batch,
+)
 from imagehost_client._config import Config
 from imagehost_client._exchange import Environment, Sleep
 from imagehost_client._journal import Calls, FinishedUpload, Journal, find_images, identify
@@ -178,7 +184,7 @@ class Batch:
     def __attrs_post_init__(self) -> None:
         require_integer("parallel", self.parallel, 1)
         if self.files_per_request is not None:
-            require_integer("files_per_request", self.files_per_request, 1, MAX_FILES)
+            require_integer("files_per_request", self.files_per_request, 1, MAX_FILES_PER_REQUEST)
         upload(b"", **self.options)  # raises an error of the options also for a batch without files
         self.state = BatchState(self.config.retry.max_retry_after)
 
@@ -323,7 +329,7 @@ def _size_of(source: Source) -> int | None:
     return None
 
 
-MAX_BYTES = 52_428_800
+MAX_FILE_BYTES = 52_428_800
 """The maximum size of the files of a request: that of one file, which every proxy of a host must accept."""
 ASSUMED_UPLOADS = 10
 """The upload requests per minute of a host whose limit is not known yet: its default."""
@@ -381,7 +387,7 @@ class JobQueue:
             item = self._pending.popleft()
             job = item[1]
             has_journal = (job.fingerprint is None) == (first.fingerprint is None)
-            if has_journal and self._can_share(job) and size + (job.size or 0) <= MAX_BYTES:
+            if has_journal and self._can_share(job) and size + (job.size or 0) <= MAX_FILE_BYTES:
                 group.append(item)
                 size += job.size or 0
             else:
@@ -405,7 +411,7 @@ class JobQueue:
         if self._batch.files_per_request is not None:
             return self._batch.files_per_request
         left = self._environment.pacer.uploads_left(self._environment.now(), ASSUMED_UPLOADS)
-        return 1 if left is None or len(self._pending) <= left else MAX_FILES
+        return 1 if left is None or len(self._pending) <= left else MAX_FILES_PER_REQUEST
 
     def _can_share(self, job: Job) -> bool:
         is_new = job.result is None and not job.is_repeated and job.batch is None

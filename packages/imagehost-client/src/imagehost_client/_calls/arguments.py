@@ -102,7 +102,7 @@ Check = Callable[[str, object], None]
 
 MAX_DESCRIPTION = 2_000
 """The maximum length of a description, in characters."""
-MAX_LIFETIME = 365 * 24 * 3600
+MAX_LIFETIME_SECONDS = 365 * 24 * 3600
 """The maximum lifetime of a signed URL, in seconds."""
 
 
@@ -238,7 +238,7 @@ CHECKS: dict[str, Check] = {
     "query": _mapping,
     "progress": _callable,
     "target": _target,
-    "expires_in": integer(1, MAX_LIFETIME),
+    "expires_in": integer(1, MAX_LIFETIME_SECONDS),
     "alt": text(),
     "loading": choice("lazy", "eager"),
     "sizes": text(1),

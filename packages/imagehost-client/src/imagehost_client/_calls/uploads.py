@@ -18,7 +18,7 @@ from imagehost_client.models import (
     ResultList,
 )
 
-MAX_FILES = 20
+MAX_FILES_PER_REQUEST = 20
 """The maximum number of files in a request."""
 
 
@@ -56,7 +56,7 @@ def upload_batch(calls: Sequence[Call[Image]], key: str = "") -> Call[UploadedBa
     """Return one call for several uploads with the same options.
 
     Args:
-        calls: The uploads, at most `MAX_FILES`.
+        calls: The uploads, at most `MAX_FILES_PER_REQUEST`.
         key: The idempotency key; random by default.
     """
     return Call(

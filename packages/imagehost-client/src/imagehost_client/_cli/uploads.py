@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 
 from imagehost_client import _wire
 from imagehost_client._batches import FATAL_ERRORS, UploadResult
-from imagehost_client._calls.uploads import MAX_FILES
+from imagehost_client._calls.uploads import MAX_FILES_PER_REQUEST
 from imagehost_client._cli.albums import find_album
 from imagehost_client._cli.connection import CommandContext, pass_context
 from imagehost_client._cli.errors import (
@@ -279,9 +279,9 @@ class Job:
 @click.option("--parallel", type=POSITIVE, default=4, metavar="N", help="Concurrent uploads.  [default: 4]")
 @click.option(
     "--files-per-request",
-    type=click.IntRange(1, MAX_FILES),
+    type=click.IntRange(1, MAX_FILES_PER_REQUEST),
     metavar="N",
-    help=f"1 to {MAX_FILES}.  [default: as many as the rate limit requires]",
+    help=f"1 to {MAX_FILES_PER_REQUEST}.  [default: as many as the rate limit requires]",
 )
 @click.option(
     "--journal", type=click.Path(dir_okay=False), metavar="FILE", help="Record progress, to resume a run."
