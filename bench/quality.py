@@ -29,14 +29,14 @@ from pathlib import Path
 
 from PIL import Image
 
-from imagehost_core.formats import Format, sniff
+from imagehost_core.formats import FORMATS, Format, sniff
 from imagehost_core.jobs import IngestJob, RenderJob, pick_source
 from imagehost_core.pixels.colour import normalize, to_srgb
 from imagehost_core.pixels.decode import apply_orientation, open_image
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR
 from imagehost_core.pixels.render import render
-from imagehost_core.transform import DEFAULT_QUALITY, Size, Transform, plan
+from imagehost_core.transform import Size, Transform, plan
 
 WIDTHS = "320,640,1280"
 SHARP_QUALITIES = {Format.JPEG: range(70, 96), Format.WEBP: range(70, 96), Format.AVIF: range(40, 80, 2)}
@@ -87,7 +87,7 @@ def render_variant(data: bytes, width: int, fmt: Format) -> tuple[Size, str, byt
     """Return the size of imagehost's variant, the name of its source, and its bytes."""
     result, (master, *derivatives) = ingest(IngestJob(Format.JPEG), data)
     steps = plan(result.size, Transform(width=width))
-    job = RenderJob(steps, fmt, DEFAULT_QUALITY[fmt])
+    job = RenderJob(steps, fmt, FORMATS[fmt].default_quality)
     size = pick_source(result.derivatives, job, result.size)
     source_name, source = "master", master or data
     if size is not None:

@@ -14,7 +14,6 @@ from imagehost_core.errors import BadRequestError, NotFoundError
 from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
 from imagehost_core.transform import (
     AUTO,
-    DEFAULT_QUALITY,
     EXTENSIONS,
     FORMAT_NAMES,
     MAX_PARAMETERS,
@@ -275,10 +274,6 @@ def test_any_query_is_parsed_or_rejected(query: str) -> None:
         assert error.errors  # noqa: PT017
     else:
         assert parse_transform(transform.to_query()) == transform
-
-
-def test_every_format_with_a_quality_setting_has_a_default_quality() -> None:
-    assert {fmt for fmt, info in FORMATS.items() if info.has_quality} == set(DEFAULT_QUALITY)
 
 
 CHROME = "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"

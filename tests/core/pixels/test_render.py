@@ -120,7 +120,7 @@ def test_a_higher_quality_has_more_bytes_and_none_is_the_default(factory: Any, f
     sizes = [len(variant(data, Format.PNG, fmt, size, Transform(), q)[1]) for q in (10, 50, 95)]
     assert sizes == sorted(sizes)
     assert len(set(sizes)) == 3
-    default = codecs.CODECS[fmt].quality
+    default = FORMATS[fmt].default_quality
     unchanged = Transform()
     assert (
         variant(data, Format.PNG, fmt, size, unchanged)[1]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.formats import Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.workers import avif_speed
-from imagehost_core.workers.costs import AVIF_SPEED_FACTORS, ENCODE_SECONDS, MAX_AVIF_SECONDS
+from imagehost_core.workers.costs import AVIF_SPEED_FACTORS, MAX_AVIF_SECONDS
 
 SPEEDS = st.integers(0, 10)
 PIXELS = st.integers(1, 40_000_000)
@@ -28,7 +28,7 @@ def test_a_variant_of_ordinary_size_is_encoded_at_the_preferred_speed(
 def test_no_variant_is_expected_to_exceed_the_time_of_an_avif(pixels: int, preferred: int) -> None:
     speed = avif_speed(pixels, preferred)
     assert preferred <= speed <= 10
-    assert pixels * ENCODE_SECONDS[Format.AVIF] * AVIF_SPEED_FACTORS[speed] / 1e6 <= MAX_AVIF_SECONDS
+    assert pixels * FORMATS[Format.AVIF].encode_seconds * AVIF_SPEED_FACTORS[speed] / 1e6 <= MAX_AVIF_SECONDS
 
 
 @given(pixels=PIXELS, more=PIXELS, preferred=SPEEDS)

@@ -17,38 +17,136 @@ class Format(StrEnum):
     AVIF = "avif"
 
 
-@frozen
+@frozen(kw_only=True)
+class PixelMemory:
+    """The most bytes of memory that a task needs for each pixel, by measured peaks of worker processes.
+
+    Attributes:
+        opaque_upload: Of an upload without transparency.
+        alpha_upload: Of an upload that can have transparent pixels.
+        decoded: Of the source of a render.
+        encoded: Of the output of a render.
+    """
+
+    opaque_upload: int
+    alpha_upload: int
+    decoded: int
+    encoded: int
+
+
+@frozen(kw_only=True)
 class FormatInfo:
     """Properties of an image format.
 
     Attributes:
+        label: The usual spelling of its name.
         media_type: The registered media type.
         extensions: File extensions without the dot; the first one is used in new file names and URLs.
+        parameter: The value of the transform parameter `fm`, or `None` where it cannot be requested.
+        is_upload_option: Whether uploads may request it as the stored format.
         uploadable: Whether uploads in the format are accepted.
         has_alpha: Whether the format supports transparency.
         animated: Whether imagehost encodes animations in the format.
-        has_quality: Whether the encoder has a quality setting; `q` is ignored for the others.
+        default_quality: The quality without `q`, 1–100; `None` where the encoder has no quality setting.
         max_side: The largest encoded width or height, in pixels: the limit of the encoder
             (libjpeg-turbo: 65,500; libwebp: 16,383; the fields of GIF: 65,535) or of decoders
             (libavif rejects sides above 32,768 by default).
+        encode_seconds: CPU seconds to encode a million pixels.
+        memory: The memory of tasks.
     """
 
+    label: str
     media_type: str
     extensions: tuple[str, ...]
+    parameter: str | None
+    is_upload_option: bool
     uploadable: bool
     has_alpha: bool
     animated: bool
-    has_quality: bool
+    default_quality: int | None
     max_side: int
+    encode_seconds: float
+    memory: PixelMemory
+
+    @property
+    def has_quality(self) -> bool:
+        """Whether the encoder has a quality setting; `q` is ignored for the others."""
+        return self.default_quality is not None
 
 
 FORMATS: dict[Format, FormatInfo] = {
-    Format.JPEG: FormatInfo("image/jpeg", ("jpg", "jpeg"), True, False, False, True, 65_500),
-    Format.PNG: FormatInfo("image/png", ("png",), True, True, False, False, 2**31 - 1),
-    Format.WEBP: FormatInfo("image/webp", ("webp",), True, True, True, True, 16_383),
-    Format.GIF: FormatInfo("image/gif", ("gif",), True, True, True, False, 65_535),
-    Format.AVIF: FormatInfo("image/avif", ("avif",), False, True, False, True, 32_768),
+    Format.JPEG: FormatInfo(
+        label="JPEG",
+        media_type="image/jpeg",
+        extensions=("jpg", "jpeg"),
+        parameter="jpg",
+        is_upload_option=True,
+        uploadable=True,
+        has_alpha=False,
+        animated=False,
+        default_quality=80,
+        max_side=65_500,
+        encode_seconds=0.017,
+        memory=PixelMemory(opaque_upload=20, alpha_upload=20, decoded=20, encoded=20),
+    ),
+    Format.PNG: FormatInfo(
+        label="PNG",
+        media_type="image/png",
+        extensions=("png",),
+        parameter="png",
+        is_upload_option=True,
+        uploadable=True,
+        has_alpha=True,
+        animated=False,
+        default_quality=None,
+        max_side=2**31 - 1,
+        encode_seconds=0.09,
+        memory=PixelMemory(opaque_upload=36, alpha_upload=48, decoded=20, encoded=20),
+    ),
+    Format.WEBP: FormatInfo(
+        label="WebP",
+        media_type="image/webp",
+        extensions=("webp",),
+        parameter="webp",
+        is_upload_option=True,
+        uploadable=True,
+        has_alpha=True,
+        animated=True,
+        default_quality=80,
+        max_side=16_383,
+        encode_seconds=0.04,
+        memory=PixelMemory(opaque_upload=28, alpha_upload=32, decoded=24, encoded=24),
+    ),
+    Format.GIF: FormatInfo(
+        label="GIF",
+        media_type="image/gif",
+        extensions=("gif",),
+        parameter=None,
+        is_upload_option=False,
+        uploadable=True,
+        has_alpha=True,
+        animated=True,
+        default_quality=None,
+        max_side=65_535,
+        encode_seconds=0.05,
+        memory=PixelMemory(opaque_upload=36, alpha_upload=36, decoded=24, encoded=24),
+    ),
+    Format.AVIF: FormatInfo(
+        label="AVIF",
+        media_type="image/avif",
+        extensions=("avif",),
+        parameter="avif",
+        is_upload_option=False,
+        uploadable=False,
+        has_alpha=True,
+        animated=False,
+        default_quality=60,
+        max_side=32_768,
+        encode_seconds=0.08,
+        memory=PixelMemory(opaque_upload=20, alpha_upload=20, decoded=20, encoded=60),
+    ),
 }
+"""One row a format. Beside it, `imagehost_core.pixels.codecs` has the options of its encoder."""
 
 BY_EXTENSION: dict[str, Format] = {
     extension: fmt for fmt, info in FORMATS.items() for extension in info.extensions

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import frozen
 from PIL import Image
 
-from imagehost_core.formats import Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.decode import SourceImage, set_alpha_flag
 from imagehost_core.pixels.encode import NO_METADATA, NO_OPTIONS, Metadata, metadata_options, save
@@ -82,7 +82,7 @@ def encode_animation(
         animation_options = {
             "duration": list(animation.durations),
             "loop": animation.loop_count,
-            "quality": codec.quality if quality is None else quality,
+            "quality": FORMATS[fmt].default_quality if quality is None else quality,
             "background": (0, 0, 0, 0),
         }
     data = save(frames, codec.name, {**encoder_options, **animation_options})

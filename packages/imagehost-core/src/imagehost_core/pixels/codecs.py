@@ -45,7 +45,6 @@ class Codec:
 
     Attributes:
         name: The name of Pillow's plug-in. Files are opened with this plug-in only.
-        quality: The default quality, 1–100, or `None` where the format has none.
         options: Encoder options; `docs/decisions/0005` has the measurements.
         quality_options: Maps a quality, 1–100, to encoder options.
         chroma_mode: For formats with 4:2:0 chroma: the mode of the image that is passed to the encoder after
@@ -57,7 +56,6 @@ class Codec:
     """
 
     name: str
-    quality: int | None
     options: Mapping[str, object]
     quality_options: Callable[[int], Mapping[str, object]] = lambda quality: {"quality": quality}
     chroma_mode: str | None = None
@@ -113,23 +111,21 @@ def _avif_quality_options(quality: int) -> Mapping[str, object]:
 CODECS: dict[Format, Codec] = {
     Format.JPEG: Codec(
         "JPEG",
-        80,
         _options(optimize=True, progressive=True),
         quantisation.quality_options,
         "YCbCr",
         large_options=_options(progressive=False),
     ),
-    Format.PNG: Codec("PNG", None, _options(compress_level=2), huge_options=_options(compress_level=1)),
+    Format.PNG: Codec("PNG", _options(compress_level=2), huge_options=_options(compress_level=1)),
     Format.WEBP: Codec(
         "WEBP",
-        80,
         _options(method=2),
         chroma_mode="RGB",
         small_options=_options(method=4),
         huge_animation_options=_options(method=1),
     ),
-    Format.AVIF: Codec("AVIF", 60, _AVIF, _avif_quality_options, chroma_mode="RGB"),
-    Format.GIF: Codec("GIF", None, _options(optimize=False)),
+    Format.AVIF: Codec("AVIF", _AVIF, _avif_quality_options, chroma_mode="RGB"),
+    Format.GIF: Codec("GIF", _options(optimize=False)),
 }
 
 # Workers run in parallel already, and their sandbox may not allow new threads.

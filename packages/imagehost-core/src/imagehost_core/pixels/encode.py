@@ -73,8 +73,9 @@ def encode(
     """
     codec = CODECS[fmt]
     quality_options: Mapping[str, object] = NO_OPTIONS
-    if codec.quality:
-        quality_options = codec.quality_options(codec.quality if quality is None else quality)
+    default_quality = FORMATS[fmt].default_quality
+    if default_quality:
+        quality_options = codec.quality_options(default_quality if quality is None else quality)
     encoder_options: dict[str, Any] = {
         **codec.options_for(image.width * image.height),
         **metadata_options(fmt, metadata),

@@ -34,7 +34,6 @@ from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import (
     AUTO,
-    DEFAULT_QUALITY,
     Size,
     Transform,
     negotiate,
@@ -311,7 +310,7 @@ class ImageResolver:
             frames=image.frames if animated else 1,
             max_side=FORMATS[fmt].max_side,
         )
-        quality = None if (default := DEFAULT_QUALITY.get(fmt)) is None else transform.quality or default
+        quality = None if (default := FORMATS[fmt].default_quality) is None else transform.quality or default
         speed = avif_speed(steps.output.pixels, self._settings.avif_speed) if fmt is Format.AVIF else None
         job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated, avif_speed=speed)
         key = cache_key(job)

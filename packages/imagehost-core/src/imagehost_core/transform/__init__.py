@@ -23,7 +23,6 @@ from imagehost_core.transform.geometry import (
 )
 from imagehost_core.transform.parameters import (
     AUTO,
-    DEFAULT_QUALITY,
     EXTENSIONS,
     FORMAT_NAMES,
     MAX_PARAMETERS,
@@ -48,7 +47,6 @@ from imagehost_core.transform.signing import (
 __all__ = [
     "AUTO",
     "DEFAULT_LIFETIME_SECONDS",
-    "DEFAULT_QUALITY",
     "EXTENSIONS",
     "FORMAT_NAMES",
     "MAX_LIFETIME_SECONDS",

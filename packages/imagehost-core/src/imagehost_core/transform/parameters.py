@@ -28,9 +28,6 @@ MAX_SIDE = 8192
 """The largest `w` or `h`, in pixels."""
 MAX_QUALITY = 100
 
-DEFAULT_QUALITY: dict[Format, int] = {Format.JPEG: 80, Format.WEBP: 80, Format.AVIF: 60}
-"""The quality of an output without `q`; PNG and GIF have no quality setting."""
-
 PARAMETERS = ("w", "h", "q", "fit", "fm")
 """The names of the transform parameters."""
 MAX_PARAMETERS = 64
@@ -56,10 +53,7 @@ class Auto(StrEnum):
 AUTO: Final = Auto.AUTO
 
 FORMAT_NAMES: dict[str, Format | Auto] = {
-    "jpg": Format.JPEG,
-    "png": Format.PNG,
-    "webp": Format.WEBP,
-    "avif": Format.AVIF,
+    **{info.parameter: fmt for fmt, info in FORMATS.items() if info.parameter},
     "auto": AUTO,
 }
 """The values of `fm`."""

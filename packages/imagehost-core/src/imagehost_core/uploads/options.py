@@ -20,7 +20,7 @@ from imagehost_core._util.fields import (
     range_error,
 )
 from imagehost_core.errors import FieldError, ValidationError, misspelled_names, quote_value
-from imagehost_core.formats import Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import AlbumId, parse_album_id
 
 MAX_DESCRIPTION = 2_000
@@ -29,9 +29,7 @@ MAX_QUALITY = 100
 
 STORED_FORMATS: dict[str, Format | None] = {
     "auto": None,
-    "jpeg": Format.JPEG,
-    "png": Format.PNG,
-    "webp": Format.WEBP,
+    **{fmt.value: fmt for fmt, info in FORMATS.items() if info.is_upload_option},
 }
 """The values of `format`."""
 

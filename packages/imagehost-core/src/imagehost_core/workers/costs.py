@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from imagehost_core.formats import Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import RenderJob
 from imagehost_core.transform import Size
 from imagehost_core.workers.lanes import Lane
@@ -23,14 +23,6 @@ INGEST_SECONDS = 0.06
 """CPU seconds to ingest a million pixels of an upload: a photograph of 12 megapixels takes 0.7."""
 DECODE_SECONDS = 0.05
 """CPU seconds to decode a million pixels and to resize them in linear light."""
-ENCODE_SECONDS = {
-    Format.JPEG: 0.017,
-    Format.WEBP: 0.04,
-    Format.AVIF: 0.08,
-    Format.PNG: 0.09,
-    Format.GIF: 0.05,
-}
-"""CPU seconds to encode a million pixels."""
 AVIF_SPEED_FACTORS = {10: 1, 9: 1, 8: 3.6, 7: 7, 6: 13, 5: 80, 4: 110, 3: 250, 2: 420, 1: 500, 0: 1_100}
 """CPU seconds of an AVIF by the encoder's speed, relative to the default one (libaom, 480×360 pixels)."""
 MAX_AVIF_SECONDS = 5.0
@@ -39,22 +31,15 @@ settings; larger ones are encoded faster, within the CPU time of a task. Random 
 times as long."""
 
 
-OPAQUE_BYTES = {Format.JPEG: 20, Format.PNG: 36, Format.WEBP: 28, Format.GIF: 36}
-"""The most bytes of memory that an upload without transparency needs for each pixel, by its format."""
-ALPHA_BYTES = {Format.JPEG: 20, Format.PNG: 48, Format.WEBP: 32, Format.GIF: 36}
-"""The same of an upload that can have transparent pixels."""
 BASELINE_BYTES = 14
-"""The same of a JPEG of one scan, whose coefficients are not kept, unless it is converted to GIF."""
+"""The most bytes of memory for each pixel of an upload that is a JPEG of one scan, whose coefficients are not
+kept, unless it is converted to GIF."""
 ANIMATION_BYTES = 52
 """The same of an animation, whatever its frames cover: for each pixel of the canvas."""
 FRAME_BYTES = 8
 """What an animation needs besides: for each pixel of all frames, which are in memory until it is encoded."""
 FILE_COPIES = 3
 """How many times the bytes of a file are in memory."""
-DECODED_BYTES = {Format.JPEG: 20, Format.PNG: 20, Format.WEBP: 24, Format.GIF: 24, Format.AVIF: 20}
-"""The most bytes of memory that a render needs for each pixel of its source, by the format."""
-ENCODED_BYTES = {Format.JPEG: 20, Format.PNG: 20, Format.WEBP: 24, Format.GIF: 24, Format.AVIF: 60}
-"""The same for each pixel of the variant."""
 FIXED_BYTES = 24 * MIB
 """What a task needs beside its pixels: also the parts of a file, of which it can have 200,000."""
 
@@ -100,7 +85,8 @@ def ingest_cost(
         requested: The requested format.
     """
     seconds = size.pixels * frames * INGEST_SECONDS / 1e6
-    still_bytes = ALPHA_BYTES[fmt] if has_alpha else OPAQUE_BYTES[fmt]
+    memory = FORMATS[fmt].memory
+    still_bytes = memory.alpha_upload if has_alpha else memory.opaque_upload
     if fmt is Format.JPEG and scans == 1 and requested is not Format.GIF:
         still_bytes = BASELINE_BYTES
     pixel_bytes = still_bytes if frames == 1 else ANIMATION_BYTES + FRAME_BYTES * frames
@@ -118,9 +104,9 @@ def render_cost(job: RenderJob, fmt: Format, source: Size, frames: int = 1) -> C
     """
     factor = 1.0 if job.avif_speed is None else AVIF_SPEED_FACTORS[job.avif_speed]
     output, frames = job.plan.output.pixels, frames if job.animated else 1
-    encode = output * ENCODE_SECONDS[job.format] * factor
+    encode = output * FORMATS[job.format].encode_seconds * factor
     decode = source.pixels * DECODE_SECONDS
-    memory = source.pixels * DECODED_BYTES[fmt] + output * ENCODED_BYTES[job.format]
+    memory = source.pixels * FORMATS[fmt].memory.decoded + output * FORMATS[job.format].memory.encoded
     if frames > 1:
         memory += output * FRAME_BYTES * frames
     return Cost.of((decode + encode) * frames / 1e6, memory + FIXED_BYTES)
@@ -133,7 +119,7 @@ def avif_speed(pixels: int, preferred: int) -> int:
         pixels: The pixels of the variant.
         preferred: The speed for ordinary variants, 0–10.
     """
-    base = pixels * ENCODE_SECONDS[Format.AVIF] / 1e6
+    base = pixels * FORMATS[Format.AVIF].encode_seconds / 1e6
     fast_enough = (
         speed for speed in range(preferred, 10) if base * AVIF_SPEED_FACTORS[speed] <= MAX_AVIF_SECONDS
     )

@@ -213,7 +213,7 @@ class ImagePresenter:
         return (self._download(image, min(width, 480), Format.GIF), still) if image.is_animated else (still,)
 
     def _download(self, image: Image, width: int, fmt: Format) -> Download:
-        return Download(_LABELS[fmt], self.variant(image, width, fmt), width, _height(image, width))
+        return Download(FORMATS[fmt].label, self.variant(image, width, fmt), width, _height(image, width))
 
     def downloads(self, image: Image) -> tuple[Download, ...]:
         """Return the sizes and formats that the page of an image offers; the master is not among them."""
@@ -233,11 +233,6 @@ def still_format(image: Image) -> Format | None:
 def alt_text(image: Image) -> str:
     """Return the alternative text of an image: its description, else its file name."""
     return " ".join(image.description.split()) or image.filename
-
-
-def format_label(fmt: Format) -> str:
-    """Return the usual spelling of a format's name."""
-    return _LABELS[fmt]
 
 
 def size_text(size: int, texts: Texts) -> str:
@@ -274,15 +269,6 @@ def camera_facts(camera: CameraData, texts: Texts) -> tuple[tuple[str, str], ...
 def _exposure_text(seconds: Fraction) -> str:
     """Return an exposure time as cameras show it, such as `1/250 s`."""
     return f"1/{round(1 / seconds)} s" if seconds < Fraction(1, 3) else f"{float(seconds):.3g} s"
-
-
-_LABELS = {
-    Format.AVIF: "AVIF",
-    Format.WEBP: "WebP",
-    Format.JPEG: "JPEG",
-    Format.PNG: "PNG",
-    Format.GIF: "GIF",
-}
 
 
 def _below(image: Image, widths: tuple[int, ...]) -> Iterator[int]:

@@ -33,7 +33,6 @@ from imagehost_server.web.presentation import (
     ImagePresenter,
     Tile,
     camera_facts,
-    format_label,
     size_text,
     still_format,
 )
@@ -116,7 +115,7 @@ async def library(request: PageRequest) -> Response[Any]:
         album_names={album.id: album.name for album in albums},
         cursor=cursor,
         filters=filters,
-        formats=[(name, format_label(fmt)) for name, fmt in STORED.items()],
+        formats=[(name, FORMATS[fmt].label) for name, fmt in STORED.items()],
         images=[
             (tile, image, size_text(image.size, request.texts)) for tile, image in own_tiles(request, listed)
         ],
@@ -248,7 +247,7 @@ async def _show(
         camera_facts=camera_facts(camera, request.texts) if camera else (),
         failure=failure,
         fits=[fit.value for fit in Fit],
-        format=format_label(image.format),
+        format=FORMATS[image.format].label,
         has_variants=presenter.has_variants and not tile.is_signed,
         image=image,
         large=(tile.animation or tile.src) if tile.is_signed else presenter.large(image),

@@ -18,12 +18,13 @@ from imagehost_core.errors import (
     UnauthorizedError,
     quote_value,
 )
+from imagehost_core.formats import FORMATS
 from imagehost_core.lists import parse_page_request
 from imagehost_core.models import GalleryPage, Image
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page import PageRequest, origin_of, page, sign_in_if_closed
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE
-from imagehost_server.web.presentation import ImagePresenter, alt_text, format_label, size_text
+from imagehost_server.web.presentation import ImagePresenter, alt_text, size_text
 
 
 @page("/", public=True)
@@ -50,7 +51,7 @@ async def public_image(request: PageRequest, image_id: FromPath[str]) -> Respons
     return request.render(
         "image.html",
         downloads=presenter.downloads(image),
-        format=format_label(image.format),
+        format=FORMATS[image.format].label,
         image=image,
         is_mine=request.viewer is not None and request.viewer.id == image.account_id,
         large=presenter.large(image),
