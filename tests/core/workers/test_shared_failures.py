@@ -102,7 +102,7 @@ def render_together(
 
     def request(timeout: float) -> bytes:
         service = RenderingService(attrs.evolve(context.files, blobs=blobs), executor, timeout)
-        variant = run_steps(service.get_or_render(image, cache_key(JOB), JOB))
+        variant = run_steps(service.render(image, cache_key(JOB), JOB))
         assert isinstance(variant, bytes)
         return variant
 
@@ -178,4 +178,4 @@ def test_a_request_after_a_failure_renders_again(
     executor, blobs = make_executor(), GatedBlobs(b"raise_unexpected\n", b"content")
     render_together(context, executor, eventually, image, blobs)
     service = RenderingService(attrs.evolve(context.files, blobs=blobs), executor, TIMEOUT)
-    assert run_steps(service.get_or_render(image, cache_key(JOB), JOB)) == b"png:content"
+    assert run_steps(service.render(image, cache_key(JOB), JOB)) == b"png:content"

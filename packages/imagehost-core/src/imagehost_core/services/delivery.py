@@ -280,13 +280,19 @@ class ImageResolver:
 
         Args:
             resolved: The image.
-            client: Who requests it, as in `RenderingService.get_or_render`.
+            client: Who requests it, as for `RenderingService.render`.
         """
         with translate_disk_errors():
             image = resolved.image
             if resolved.job is None or resolved.key is None:
                 return Blob(self._files.blobs.open(image.id, checksum=image.sha256))
-            return Blob((yield from self._rendering.get_or_render(image, resolved.key, resolved.job, client)))
+            variants, key = self._files.variants, resolved.key
+            if (cached := variants.open(image.id, key)) is not None:
+                return Blob(cached)
+            data = variants.fetch(image.id, key)
+            if data is None:
+                data = yield from self._rendering.render(image, key, resolved.job, client)
+            return Blob(variants.open_stored(image.id, key, data))
 
     def build(
         self, image: Image, transform: Transform, accept: str = "", *, allow_master: bool = False

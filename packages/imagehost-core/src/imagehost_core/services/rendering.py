@@ -73,18 +73,14 @@ class RenderSource:
 
 @frozen
 class RenderingService:
-    """The renderer of a host: the variant cache in front of the image worker processes."""
+    """The renderer of a host's variants, in image worker processes."""
 
     _files: ImageFiles = field(repr=False)
     _executor: ImageExecutor = field(repr=False)
     _timeout_seconds: float = field(repr=False)
 
-    def get_or_render(
-        self, image: Image, key: str, job: RenderJob, client: str = ""
-    ) -> QueueSteps[bytes | BinaryIO]:
-        """Return a variant, from the cache or rendered now, in steps between waits.
-
-        It is returned as by `VariantCache.open`.
+    def render(self, image: Image, key: str, job: RenderJob, client: str = "") -> QueueSteps[bytes]:
+        """Render a variant and cache it, in steps between waits; return one that another request rendered.
 
         Args:
             image: The image.
@@ -98,15 +94,6 @@ class RenderingService:
             UnavailableError: The render queue is full, or the render timed out.
             InternalError: The master is damaged.
         """
-        cached = self._files.variants.open(image.id, key)
-        if cached is not None:
-            return cached
-        data = self._files.variants.fetch(image.id, key)
-        if data is None:
-            data = yield from self._render_from_source(image, key, job, client)
-        return self._files.variants.open_stored(image.id, key, data)
-
-    def _render_from_source(self, image: Image, key: str, job: RenderJob, client: str) -> QueueSteps[bytes]:
         until = time.monotonic() + self._timeout_seconds
         source = choose_source(image, job)
         files = [

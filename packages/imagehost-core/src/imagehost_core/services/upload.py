@@ -1,4 +1,4 @@
-"""Upload pipeline: staged file → header scan → worker process → durable blob → one transaction.
+"""Upload pipeline: stage the file, scan its header, admit, ingest in a worker process, store, commit.
 
 Options are checked before a byte is read, token, album, quota and disk space before any decoder runs, and
 token, album and quota again in the transaction. Once `upload` returns, the master and its record survive a
@@ -95,45 +95,23 @@ class UploadService:
             created_at: The time of an earlier upload to another host; by default now.
             keywords: As for `ImageHost.upload`.
         """
-        if options is not None and keywords:
-            raise TypeError(f"expected options or keywords but received both: {', '.join(sorted(keywords))}")
         account = get_account(self._records.accounts, owner)
         self._units.verify(account)
         image = self._previous_result(idempotency)
         if image is not None:
             return image
-        if options is None:
-            options = self._validate(keywords, account)
-        else:
-            require_album(self._records.albums, options.album_id, account.id)
-        original_filename = clean_filename(filename if filename is not None else _source_name(source))
-        with (
-            self._as_staged_file(source, original_filename) as staged,
-            self._observing(staged) as stored,
-            translate_disk_errors(),
-        ):
-            header = self._admit(staged, account)
+        options = self._validate(options, keywords, account)
+        name = clean_filename(filename if filename is not None else _source_name(source))
+        with self._stage(source, name) as staged, self._measure(staged) as stored, translate_disk_errors():
+            header = self._scan(staged)
+            self._admit(staged, account)
             with self._files.staging.temporary_directory() as directory:
                 result = self._ingest(staged, header, options, directory, account)
-                # The master can be larger than the upload.
-                self._files.staging.require_free_space(0)
-                image = self._build_image(result, directory, account, original_filename, options, created_at)
-                self._store(image, directory, account, idempotency)
-                stored.append(image)
+                image = self._describe(result, directory, account, name, options, created_at)
+                with self._units.begin() as unit, self._store(image, directory):
+                    self._commit(unit, image, account, idempotency)
+            stored.append(image)
         return image
-
-    @contextmanager
-    def _observing(self, staged: StagedFile) -> Iterator[list[Image]]:
-        """Measure an upload; yield the list that the block adds the stored image to."""
-        stored: list[Image] = []
-        code = "ok"
-        try:
-            yield stored
-        except BaseException as error:
-            code = error.code if isinstance(error, ImageHostError) else ImageHostError.code
-            raise
-        finally:
-            self._env.observe(UploadEnded(code, staged.size, sum(image.size for image in stored)))
 
     def parse_options(
         self,
@@ -164,20 +142,28 @@ class UploadService:
         errors.raise_if_any()
         return options
 
-    def _validate(self, keywords: UploadKeywords, account: Account) -> UploadOptions:
-        """Return the options in keywords.
+    def _validate(
+        self, options: UploadOptions | None, keywords: UploadKeywords, account: Account
+    ) -> UploadOptions:
+        """Return the options, given as such or in keywords.
 
         Raises:
             ValidationError: Values are not allowed, or the account has no such album; every one is listed in
                 `errors`.
         """
+        if options is not None:
+            if keywords:
+                given = ", ".join(sorted(keywords))
+                raise TypeError(f"expected options or keywords but received both: {given}")
+            require_album(self._records.albums, options.album_id, account.id)
+            return options
         errors = ErrorCollector()
         with errors.catch():
-            options = UploadOptions(**keywords)
+            parsed = UploadOptions(**keywords)
         with errors.catch():
             self._require_album(keywords.get("album_id"), account)
         errors.raise_if_any()
-        return options
+        return parsed
 
     def _require_album(self, value: int | str | None, account: Account) -> None:
         """Raise ValidationError if a value is the id of an album, but not of one of the account."""
@@ -190,7 +176,7 @@ class UploadService:
         return None if image_id is None else self._records.images.get(ImageId(image_id))
 
     @contextmanager
-    def _as_staged_file(self, source: UploadSource, name: str) -> Iterator[StagedFile]:
+    def _stage(self, source: UploadSource, name: str) -> Iterator[StagedFile]:
         """Yield a source as a complete staged file, with its name in errors.
 
         Raises:
@@ -212,19 +198,33 @@ class UploadService:
             staged.finish(name)
             yield staged
 
-    def _admit(self, staged: StagedFile, account: Account) -> ImageHeader:
-        """Return the header of a file after the checks that need no decoder.
+    @contextmanager
+    def _measure(self, staged: StagedFile) -> Iterator[list[Image]]:
+        """Measure an upload; yield the list that the block adds the stored image to."""
+        stored: list[Image] = []
+        code = "ok"
+        try:
+            yield stored
+        except BaseException as error:
+            code = error.code if isinstance(error, ImageHostError) else ImageHostError.code
+            raise
+        finally:
+            self._env.observe(UploadEnded(code, staged.size, sum(image.size for image in stored)))
+
+    def _scan(self, staged: StagedFile) -> ImageHeader:
+        """Return the header of a file.
 
         Raises:
             UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
             ValidationError: The header exceeds a limit.
-            InsufficientStorageError: The quota or the disk is full.
         """
         with staged.path.open("rb") as file:
-            header = scan(file, staged.size)
+            return scan(file, staged.size)
+
+    def _admit(self, staged: StagedFile, account: Account) -> None:
+        """Raise InsufficientStorageError unless the quota and the disk have space for a file."""
         require_quota(self._records.accounts.used_bytes(account.id), 1, self._quota(account), staged.size)
         self._files.staging.require_free_space(staged.size)
-        return header
 
     def _ingest(
         self,
@@ -272,7 +272,7 @@ class UploadService:
             derivative.rename(directory / derivative_name(max(size.width, size.height)))
         return result
 
-    def _build_image(
+    def _describe(
         self,
         result: IngestResult,
         directory: Path,
@@ -281,6 +281,7 @@ class UploadService:
         options: UploadOptions,
         created_at: datetime | None,
     ) -> Image:
+        """Return the record of an image whose files are in a directory."""
         filename = base62(ID_LENGTH, self._env.random) if options.auto_rename else original_filename
         now = self._env.clock()
         with (directory / MASTER).open("rb") as master:
@@ -311,17 +312,21 @@ class UploadService:
             updated_at=now,
         )
 
-    def _store(
-        self, image: Image, directory: Path, account: Account, idempotency: ResultRecorder | None
-    ) -> None:
-        """Make the files durable, then commit the record.
+    @contextmanager
+    def _store(self, image: Image, directory: Path) -> Iterator[None]:
+        """Make the files of an image durable for a block that commits its record; remove them if it fails.
 
         The lock is held until the record is committed, so that the files are not collected as orphans.
+
+        Raises:
+            InsufficientStorageError: The disk is full.
         """
-        with self._units.begin() as unit, self._files.locks.acquire("image", image.id):
+        # The master can be larger than the upload.
+        self._files.staging.require_free_space(0)
+        with self._files.locks.acquire("image", image.id):
             try:
                 self._files.blobs.put(image.id, directory)
-                self._commit(unit, image, account, idempotency)
+                yield
             except BaseException:
                 self._rollback(image.id)
                 raise
@@ -329,6 +334,7 @@ class UploadService:
     def _commit(
         self, unit: UnitOfWork, image: Image, account: Account, idempotency: ResultRecorder | None
     ) -> None:
+        """Insert the record of an image with its usage, its event and the result of its request."""
         with self._units.transaction(account) as transaction:
             require_album(self._records.albums, image.album_id, image.account_id, transaction)
             self._records.accounts.add_usage(transaction, image.account_id, image.size, self._quota(account))
