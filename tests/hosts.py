@@ -11,7 +11,8 @@ from attrs import frozen
 from tests.object_store import free_ports
 from tests.request_proxy import RequestLine, Route
 
-from imagehost_core import ImageHost, RenderingSettings, Settings
+from imagehost_core import ImageHost, Settings
+from imagehost_core.settings import RenderingSettings
 from imagehost_server.testing import RunningServer, running
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})

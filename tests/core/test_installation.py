@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core import ConflictError, InstallationRecord, RecordState
+from imagehost_core import ConflictError
 from imagehost_core.installation import (
+    InstallationRecord,
     Place,
+    RecordState,
     find_installation,
     is_large_collection,
     parse_record,

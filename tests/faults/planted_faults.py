@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from imagehost_core.db import ImageRepository, OutboxRepository
 from imagehost_core.db.engines.database import Transaction
-from imagehost_core.models import Account, Image
+from imagehost_core.models import Image
 from imagehost_core.services.upload import UploadService
 
 
 def commit_before_files() -> None:
     """Commit the record of an upload before its files are stored."""
 
-    def store(self: Any, image: Image, directory: Path, account: Account, idempotency: object) -> None:
-        with self._units.begin() as unit:
-            self._commit(unit, image, account, idempotency)
-        self._blobs.put(image.id, directory)
+    @contextmanager
+    def store(self: Any, image: Image, directory: Path) -> Iterator[None]:
+        yield
+        self._files.blobs.put(image.id, directory)
 
     UploadService._store = store  # type: ignore[method-assign]
 

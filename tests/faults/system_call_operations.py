@@ -12,8 +12,9 @@ from uuid import uuid4
 from attrs import define, field
 from tests.faults.conftest import staged_files, stored_ids
 
-from imagehost_core import Image, ImageHost, NotFoundError, RenderingSettings, Settings
+from imagehost_core import Image, ImageHost, NotFoundError, Settings
 from imagehost_core.maintenance.restore import restore
+from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 
 SETTINGS = Settings(rendering=RenderingSettings(processes=1))

@@ -13,7 +13,8 @@ from pathlib import Path
 from attrs import define, field
 from tests.faults.conftest import NO_LIMITS, client_of
 
-from imagehost_core import ImageHost, ImageId, Settings
+from imagehost_core import ImageHost, Settings
+from imagehost_core.ids import ImageId
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running

@@ -16,8 +16,9 @@ from tests.faults.engines import EnginePair
 from tests.faults.trials import SOAK, Record, Trials, run_trials, trial_count
 from tests.hosts import Engines
 
-from imagehost_core import FindingKind, ImageHost
+from imagehost_core import ImageHost
 from imagehost_core.db.engines.database import SqlValue
+from imagehost_core.maintenance.check import FindingKind
 from imagehost_core.settings import FOLDER, SQLITE
 
 pytestmark = [

@@ -26,7 +26,8 @@ import io, json, os, sys, threading
 from pathlib import Path
 
 Path(sys.argv[1]).write_text(str(os.getpid()))
-from imagehost_core import ImageHost, ImageHostError, RenderingSettings, Settings
+from imagehost_core import ImageHost, ImageHostError, Settings
+from imagehost_core.settings import RenderingSettings
 from imagehost_core.observer import WorkerExited
 from PIL import Image
 from tests.hostile_files import animated_webp

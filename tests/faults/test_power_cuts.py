@@ -27,7 +27,8 @@ from tests.hosts import Engines
 from tests.loop_disk import LoopDisk, loop_disk
 from tests.postgres import PostgresServer
 
-from imagehost_core import FindingKind, ImageHost
+from imagehost_core import ImageHost
+from imagehost_core.maintenance.check import FindingKind
 
 CUTS_PER_DISK = 10
 MEGABYTES = 512

@@ -15,7 +15,8 @@ from textwrap import dedent
 import pytest
 from click.testing import CliRunner, Result
 
-from imagehost_core import BackupInfo, ImageHost, Settings, to_rfc3339
+from imagehost_core import ImageHost, Settings, to_rfc3339
+from imagehost_core.maintenance.backup import BackupInfo
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main

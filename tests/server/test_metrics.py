@@ -21,7 +21,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.server.in_process import serving
 
-from imagehost_core import ImageHost, Measurement, PoolLoad, observer
+from imagehost_core import ImageHost, observer
+from imagehost_core.observer import Measurement, PoolLoad
 from imagehost_core.settings import LimitSettings
 from imagehost_core.testing import make_image
 from imagehost_server.metrics import (

@@ -25,11 +25,10 @@ from imagehost_core import (
     Scope,
     Settings,
     UnauthorizedError,
-    WebhookSettings,
 )
 from imagehost_core.authorization import AuthorizedAccount, Requirement, SessionRequirement, authorize
 from imagehost_core.models import ALL_SCOPES, Role
-from imagehost_core.settings import SQLITE, RenderingSettings
+from imagehost_core.settings import SQLITE, RenderingSettings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
 
 EACH_ENGINE = True

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core import ImageHost, RenderingSettings, Scope, Settings, UnauthorizedError
+from imagehost_core import ImageHost, Scope, Settings, UnauthorizedError
 from imagehost_core.db import SqliteDatabase
 from imagehost_core.models import Principal, Role
 from imagehost_core.services.principals import LOCK, PrincipalCache
+from imagehost_core.settings import RenderingSettings
 from imagehost_core.storage import GenerationTable, LockManager
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.tokens import TokenKind, new_token

@@ -15,9 +15,9 @@ from imagehost_core import (
     Session,
     SessionWithToken,
     UnauthorizedError,
-    parse_page_request,
 )
 from imagehost_core.authorization import SessionRequirement, authorize
+from imagehost_core.lists import parse_page_request
 from imagehost_core.models import ALL_SCOPES
 from imagehost_core.services import sessions
 from imagehost_core.testing import FrozenClock

@@ -9,15 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core import (
-    ImageHost,
-    NotFoundError,
-    RenderingSettings,
-    ResolvedImage,
-    Settings,
-    UnauthorizedError,
-    WebhookSettings,
-)
+from imagehost_core import ImageHost, NotFoundError, Settings, UnauthorizedError
+from imagehost_core.services import ResolvedImage
+from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
 
 SETTINGS = Settings(rendering=RenderingSettings(processes=1), webhooks=WebhookSettings(allow_loopback=True))

@@ -10,8 +10,9 @@ from time import monotonic, sleep
 import attrs
 import pytest
 
-from imagehost_core import ImageHost, RenderingSettings, Settings
+from imagehost_core import ImageHost, Settings
 from imagehost_core._util.clock import Clock, utc_now
+from imagehost_core.settings import RenderingSettings
 
 OpenHost = Callable[..., ImageHost]
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from tests.core.services.conftest import Stores
 
-from imagehost_core import ImageHost, SqlRow
+from imagehost_core import ImageHost
+from imagehost_core.db.engines.database import SqlRow
 from imagehost_core.models import Role
 from imagehost_core.testing import make_image
 

@@ -12,16 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core import (
-    Album,
-    AlbumUpdated,
-    Event,
-    ImageHost,
-    NotFoundError,
-    PageRequest,
-    ValidationError,
-    parse_page_request,
-)
+from imagehost_core import Album, Event, ImageHost, NotFoundError, PageRequest, ValidationError
+from imagehost_core.events import AlbumUpdated
+from imagehost_core.lists import parse_page_request
 from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST, MAX_NAME
 from imagehost_core.testing import make_image
 from imagehost_core.uploads import MAX_DESCRIPTION, has_visible_character

@@ -18,8 +18,6 @@ from tests.core.services.conftest import ONE_WORKER
 
 from imagehost_core import (
     Album,
-    BackupInfo,
-    BackupResult,
     ConflictError,
     Image,
     ImageHost,
@@ -28,10 +26,11 @@ from imagehost_core import (
     UnauthorizedError,
     UploadKeywords,
     ValidationError,
-    parse_page_request,
     restore,
 )
 from imagehost_core.installation import RECORD_NAME
+from imagehost_core.lists import parse_page_request
+from imagehost_core.maintenance.backup import BackupInfo, BackupResult
 from imagehost_core.models import ALL_SCOPES, Role
 from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image

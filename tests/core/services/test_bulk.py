@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import (
-    BulkStatus,
     Event,
     Image,
     ImageHost,
@@ -23,7 +22,7 @@ from imagehost_core import (
     RateLimitError,
     ValidationError,
 )
-from imagehost_core.services.images import MAX_IMAGES
+from imagehost_core.services.images import MAX_IMAGES, BulkStatus
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:

@@ -14,17 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 from tests.sqlite_hooks import SqliteHooks, sqlite_hooks
 
-from imagehost_core import (
-    Account,
-    Image,
-    ImageHost,
-    NotFoundError,
-    RenderingSettings,
-    Scope,
-    Settings,
-    UnauthorizedError,
-)
+from imagehost_core import Account, Image, ImageHost, NotFoundError, Scope, Settings, UnauthorizedError
 from imagehost_core.models import Role
+from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 
 SETTINGS = Settings(rendering=RenderingSettings(processes=1))

@@ -9,7 +9,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from imagehost_core import ImageHost, PurgeAttempt
+from imagehost_core import ImageHost
+from imagehost_core.cache_purges import PurgeAttempt
 from imagehost_core.models import Image
 from imagehost_core.settings import DeliverySettings, PurgeSettings, RenderingSettings, Settings
 from imagehost_core.testing import FrozenClock, make_image

@@ -20,13 +20,12 @@ from imagehost_core import (
     ImageHost,
     ImageHostError,
     NotFoundError,
-    RenderingSettings,
     Settings,
     ValidationError,
 )
 from imagehost_core.models import Album, Webhook, WebhookDelivery
 from imagehost_core.services.webhooks import MAX_WEBHOOKS
-from imagehost_core.settings import WebhookSettings
+from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
 
 SETTINGS = Settings(rendering=RenderingSettings(processes=1), webhooks=WebhookSettings(allow_loopback=True))

@@ -9,15 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imagehost_core import (
-    Account,
-    ErrorCollector,
-    Image,
-    ImageHost,
-    ImageHostError,
-    NotFoundError,
-    ValidationError,
-)
+from imagehost_core import Account, Image, ImageHost, ImageHostError, NotFoundError, ValidationError
+from imagehost_core.errors import ErrorCollector
 from imagehost_core.testing import make_image
 
 PAST = datetime(2020, 1, 1, tzinfo=UTC)

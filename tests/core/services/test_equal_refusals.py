@@ -10,17 +10,9 @@ import attrs
 import pytest
 from tests.sqlite_hooks import SqliteHooks, sqlite_hooks
 
-from imagehost_core import (
-    Account,
-    ImageHost,
-    ImageHostError,
-    NotFoundError,
-    RenderingSettings,
-    Settings,
-    ValidationError,
-)
+from imagehost_core import Account, ImageHost, ImageHostError, NotFoundError, Settings, ValidationError
 from imagehost_core.lists import ImageFilter
-from imagehost_core.settings import WebhookSettings
+from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
 
 SETTINGS = Settings(rendering=RenderingSettings(processes=1), webhooks=WebhookSettings(allow_loopback=True))

@@ -9,15 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core import (
-    Image,
-    ImageHost,
-    NotFoundError,
-    PageRequest,
-    UploadOptions,
-    ValidationError,
-    parse_page_request,
-)
+from imagehost_core import Image, ImageHost, NotFoundError, PageRequest, UploadOptions, ValidationError
+from imagehost_core.lists import parse_page_request
 from imagehost_core.testing import FrozenClock, make_image
 
 PNG = make_image(40, 30)

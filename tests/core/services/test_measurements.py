@@ -12,11 +12,13 @@ from typing import TypeVar
 import attrs
 import pytest
 
-from imagehost_core import ImageHost, Measurement, PurgeAttempt, utc_now
+from imagehost_core import ImageHost, utc_now
+from imagehost_core.cache_purges import PurgeAttempt
 from imagehost_core.errors import InsufficientStorageError, UnavailableError, UnsupportedMediaTypeError
 from imagehost_core.observer import (
     CachePurgeAttempted,
     DeliveryAttempted,
+    Measurement,
     TaskEnded,
     TransactionEnded,
     UploadEnded,

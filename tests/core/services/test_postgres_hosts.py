@@ -13,15 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core import (
-    ConflictError,
-    ImageHost,
-    InsufficientStorageError,
-    SessionRequirement,
-    UnauthorizedError,
-    authorize,
-)
+from imagehost_core import ConflictError, ImageHost, InsufficientStorageError, UnauthorizedError
 from imagehost_core._util.clock import utc_now
+from imagehost_core.authorization import SessionRequirement, authorize
 from imagehost_core.db import StoredResponse
 from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.lists import ImageFilter

@@ -36,7 +36,9 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from imagehost_core import HostStatistics, ImageHost, Measurement, PoolLoad, observer
+from imagehost_core import ImageHost, observer
+from imagehost_core.maintenance.service import HostStatistics
+from imagehost_core.observer import Measurement, PoolLoad
 from imagehost_core.storage.locks import lock_existing_file, lock_file
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4

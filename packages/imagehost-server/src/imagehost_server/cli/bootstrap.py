@@ -8,9 +8,9 @@ from urllib.parse import urljoin
 
 from attrs import field, frozen
 
-from imagehost_core import ImageHost, LimitSettings
+from imagehost_core import ImageHost
 from imagehost_core.limits import raise_limit_command
-from imagehost_core.settings import SettingsError
+from imagehost_core.settings import LimitSettings, SettingsError
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.cli.sample_image import write_sample
 

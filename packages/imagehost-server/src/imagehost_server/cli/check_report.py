@@ -10,7 +10,8 @@ from pathlib import Path
 
 import click
 
-from imagehost_core import Finding, FindingKind
+from imagehost_core import Finding
+from imagehost_core.maintenance.check import FindingKind
 from imagehost_server.cli.common import counted
 
 

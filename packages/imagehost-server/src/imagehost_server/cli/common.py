@@ -11,8 +11,9 @@ from typing import TypeVar
 
 import click
 
-from imagehost_core import ImageHost, Measurement
+from imagehost_core import ImageHost
 from imagehost_core.errors import ImageHostError
+from imagehost_core.observer import Measurement
 from imagehost_core.settings import SQLITE, SettingsError
 from imagehost_core.storage.layout import DataLayout
 from imagehost_server.settings import ServerSettings, load

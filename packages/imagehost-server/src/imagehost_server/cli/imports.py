@@ -12,16 +12,15 @@ from typing import Protocol, TextIO
 
 import click
 
-from imagehost_core import (
-    ImageHost,
+from imagehost_core import ImageHost, UploadOptions
+from imagehost_core.errors import ImageHostError, InsufficientStorageError
+from imagehost_core.maintenance.importers import (
     ImportOptions,
     ImportResult,
     ImportSource,
     ImportStatus,
     SourceItem,
-    UploadOptions,
 )
-from imagehost_core.errors import ImageHostError, InsufficientStorageError
 from imagehost_server.cli.common import cli_errors, counted, data_option, open_host
 
 NOT_TAKEN = (ImportStatus.OMITTED, ImportStatus.FAILED)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from imagehost_core import CheckName, CheckProgress
+from imagehost_core.maintenance.check import CheckName, CheckProgress
 
 _CLEAR_LINE = "\r\x1b[K"
 """Return to the start of the line, and erase it (ECMA-48, EL)."""

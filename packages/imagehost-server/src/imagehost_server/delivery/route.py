@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import quote
 from weakref import ref
 
-from imagehost_core import Blob, ImageHost, ResolvedImage
+from imagehost_core import ImageHost
 from imagehost_core.cache_purges import cache_tag
 from imagehost_core.errors import (
     FieldError,
@@ -26,6 +26,7 @@ from imagehost_core.errors import (
 )
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
+from imagehost_core.services import Blob, ResolvedImage
 from imagehost_core.steps import Finished, QueueSteps, advance
 from imagehost_server._executors import Executors
 from imagehost_server.auth.cookies import same_origin_session_cookie

@@ -13,7 +13,7 @@ from litestar import Response
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import UNSET, Raw, UnsetType
 
-from imagehost_core import BulkResult, BulkStatus, ImageHost
+from imagehost_core import ImageHost
 from imagehost_core.errors import ErrorCollector
 from imagehost_core.ids import ImageId
 from imagehost_core.lists import MAX_SEARCH, STORED, ImageSort
@@ -25,6 +25,7 @@ from imagehost_core.resources import (
     UrlBuilder,
 )
 from imagehost_core.services.images import MAX_IMAGES as MAX_BULK_IMAGES
+from imagehost_core.services.images import BulkResult, BulkStatus
 from imagehost_core.services.references import parse_image_ids
 from imagehost_core.transform import (
     DEFAULT_LIFETIME_SECONDS,

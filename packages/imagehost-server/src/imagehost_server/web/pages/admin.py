@@ -10,7 +10,6 @@ from litestar import Response
 from litestar.params import FromPath
 from prometheus_client.metrics_core import Metric
 
-from imagehost_core import PoolLoad
 from imagehost_core.authorization import SessionRequirement, authorize
 from imagehost_core.errors import (
     BY_CODE,
@@ -24,6 +23,7 @@ from imagehost_core.ids import parse_account_id
 from imagehost_core.limits import account_key
 from imagehost_core.lists import parse_page_request
 from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
+from imagehost_core.observer import PoolLoad
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.metrics import IMAGE_LOOKUPS, QUEUE_LENGTH, QUEUE_REJECTIONS, WORKERS, Family
 from imagehost_server.web.page import PageRequest, page, read_form, see_other
