@@ -147,7 +147,10 @@ def test_an_animated_png_is_composed_as_browsers_do(
     frames += data.draw(st.lists(apng_frames(), min_size=1, max_size=4))
     if not has_alpha:
         # Without an alpha channel, cleared areas are transparent all the same.
-        frames = [(*rest, [(*pixel[:3], 255) for pixel in pixels]) for *rest, pixels in frames]
+        frames = [
+            (box, disposal, blend, [(*pixel[:3], 255) for pixel in pixels])
+            for box, disposal, blend, pixels in frames
+        ]
     step = 4 if has_alpha else 3
     parts, sequence = [], 0
     if separate_default:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import UPLOADABLE, Format
-from imagehost_core.headers import SourceLimits
+from imagehost_core.headers import SourceLimits, scan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels import encode
 from imagehost_core.pixels.decode import decoder_errors, open_image
@@ -52,6 +52,33 @@ def test_a_truncated_file_is_processed_or_a_validation_error(factory: Any, fmt: 
     data = sample(factory, fmt)
     with suppress(ValidationError):
         ingest(IngestJob(fmt), data[: len(data) * percent // 100])
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(1, 60),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from(["RGB", "L", "noise"]),
+    st.sampled_from([{}, {"convert_to_webp": False}, {"requested_format": Format.JPEG, "remove_exif": True}]),
+)
+def test_a_jpeg_without_its_end_is_stored_whole_or_a_validation_error(
+    factory: Any, cut: int, progressive: bool, optimize: bool, kind: str, options: dict[str, Any]
+) -> None:
+    image = factory.noise() if kind == "noise" else factory.photo().convert(kind)
+    whole = factory.encode(image, Format.JPEG, quality=85, progressive=progressive, optimize=optimize)
+    data = whole[:-cut]
+    try:
+        scan(BytesIO(data), len(data))
+        result, (master, *_) = ingest(IngestJob(Format.JPEG, **options), data)
+    except ValidationError:
+        assert cut > 2
+        return
+    assert not result.unchanged
+    if result.format is Format.JPEG:
+        assert master.endswith(b"\xff\xd9")
+        assert factory.difference(factory.decode(master), factory.decode(whole)) == 0
+    assert factory.difference(factory.decode(master), factory.decode(whole)) < 6
 
 
 @pytest.mark.parametrize("fmt", UPLOADABLE)

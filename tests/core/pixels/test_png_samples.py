@@ -212,9 +212,9 @@ def test_a_stored_image_of_other_primaries_has_a_profile_of_them(factory: Any) -
     image = Image.open(BytesIO(stored(flat(P3))))
     assert colour_of(image.convert("RGB")) == ORANGE
     profile = ImageCms.ImageCmsProfile(BytesIO(image.info["icc_profile"])).profile
-    for colourant, expected in zip(
-        (profile.red_colorant, profile.green_colorant, profile.blue_colorant), factory.P3_TO_XYZ, strict=True
-    ):
+    colourants = (profile.red_colorant, profile.green_colorant, profile.blue_colorant)
+    for colourant, expected in zip(colourants, factory.P3_TO_XYZ, strict=True):
+        assert colourant is not None
         assert colourant[0] == pytest.approx(expected, abs=0.001)
     assert "icc_profile" not in Image.open(BytesIO(stored(flat(LINEAR)))).info
 

@@ -56,7 +56,8 @@ def read(reader: HeaderReader) -> ImageHeader:
     """Return the header of a JPEG.
 
     The end is the first end-of-image marker: thumbnails are within segments, and the further images of MPO
-    and gain-map files follow after it. A JPEG without that marker is truncated.
+    and gain-map files follow after it. Without that marker it is the end of the file if pixels come before:
+    only a decoder can tell whether some are missing.
 
     Raises:
         ValidationError: The structure is damaged.
@@ -71,9 +72,10 @@ def read(reader: HeaderReader) -> ImageHeader:
     offset = 2
     while True:
         start = reader.search(_MARKER, offset, 2)
-        if start is None:
+        if start is None and not in_pixels:
             raise damaged_file("a JPEG with an end-of-image marker", "one cut short before it")
-        code = reader.read_exactly(start, 2)[1]
+        code = _EOI if start is None else reader.read_exactly(start, 2)[1]
+        start = reader.size if start is None else start
         padding += (code == _FILL) + (0 if in_pixels else start - offset)
         if padding > MAX_PADDING_BYTES:
             raise damaged_file(f"at most {MAX_PADDING_BYTES:,} bytes between the segments of a JPEG", "more")
@@ -113,7 +115,7 @@ def read(reader: HeaderReader) -> ImageHeader:
         width=frame.width,
         height=frame.height,
         orientation=scan_orientation(reader, metadata.exif_span),
-        end_offset=offset,
+        end_offset=min(offset, reader.size),
         scans=scans,
         is_displayable=frame.code in _DISPLAYABLE_FRAMES,
         exif_span=metadata.exif_span,

@@ -136,3 +136,26 @@ def decode(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return raw.decode("latin-1")
+
+
+_XMP_ORIENTATION = re.compile(rb"(:Orientation(?:\s{0,20}=\s{0,20}[\"']|>)\s{0,20})[2-8]")
+_XMP_ATTRIBUTES = re.compile(
+    rb"\s(?:hdrgm:\w{1,40}|xmpNote:HasExtendedXMP)\s{0,20}=\s{0,20}(?:\"[^\"]{0,200}\"|'[^']{0,200}')"
+    rb"|<hdrgm:\w{1,40}>[^<]{0,200}</hdrgm:\w{1,40}>"
+)
+_XMP_ELEMENTS = (b"Container:Directory", b"xmp:Thumbnails")
+
+
+def xmp_of_new_pixels(xmp: bytes) -> bytes:
+    """Return a packet with orientation 1, and without what belongs to other images of the file.
+
+    These are its thumbnails, a gain map (`hdrgm` and the directory of the container) and further packets.
+    """
+    xmp = _XMP_ATTRIBUTES.sub(b"", _XMP_ORIENTATION.sub(rb"\g<1>1", xmp))
+    for name in _XMP_ELEMENTS:
+        parts, offset, closing = [], 0, b"</%b>" % name
+        while (begin := xmp.find(b"<" + name, offset)) >= 0 and (end := xmp.find(closing, begin)) >= 0:
+            parts.append(xmp[offset:begin])
+            offset = end + len(closing)
+        xmp = b"".join((*parts, xmp[offset:]))
+    return xmp

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from io import BytesIO
 
 from attrs import evolve, field, frozen
-from PIL import Image, ImageFile, _imaging
+from PIL import Image, ImageChops, ImageFile, _imaging
 
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
@@ -226,6 +226,30 @@ def _open(fmt: Format, data: bytes) -> SourceImage:
     )
     frames = int(getattr(image, "n_frames", 1)) if fmt is Format.WEBP else 1
     return SourceImage(fmt, image.size, frames, int(image.info.get("loop", INFINITE)), exif, xmp, image)
+
+
+def complete_jpeg(data: bytes) -> bytes:
+    """Return a JPEG with its end-of-image marker; `data` itself if it has one.
+
+    Raises:
+        ValidationError: Pixels are missing, too: bytes in place of the marker change the image.
+    """
+    if data.endswith(_JPEG_END):
+        return data
+    data = data.removesuffix(b"\xff")
+    with decoder_errors(Format.JPEG):
+        one, other = (
+            Image.open(BytesIO(data + more + _JPEG_END), formats=("JPEG",)) for more in (b"", _ENTROPY)
+        )
+        if ImageChops.difference(one, other).getbbox() is not None:
+            raise EOFError("expected all pixels of a JPEG but received a part of them")
+    return data + _JPEG_END
+
+
+_JPEG_END = b"\xff\xd9"
+_ENTROPY = b"\xee\xb7\xdd\xbe" * 192
+"""Bytes that a decoder takes as pixels if it lacks some, and skips else. Unlike the zeros that it takes for
+missing ones, most of their bits are ones."""
 
 
 def apply_orientation(image: Image.Image, orientation: int) -> Image.Image:

@@ -8,13 +8,15 @@ from attrs import frozen
 from PIL import Image, JpegImagePlugin
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.exif import reset_orientation
+from imagehost_core.headers.exif import remove_thumbnail, reset_orientation
+from imagehost_core.headers.metadata_blocks import xmp_of_new_pixels
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.animation import Animation, read_animation
 from imagehost_core.pixels.colour import NormalizedImage, normalize, to_srgb
 from imagehost_core.pixels.decode import (
     TRANSPOSED,
     apply_orientation,
+    complete_jpeg,
     open_image,
 )
 from imagehost_core.pixels.encode import Metadata
@@ -97,8 +99,9 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
         ValidationError: The decoder rejects the file.
     """
     uploaded = data
-    if job.format is Format.PNG:
-        data = repair_checksums(data)
+    repair = {Format.PNG: repair_checksums, Format.JPEG: complete_jpeg}.get(job.format)
+    if repair is not None:
+        data = repair(data)
     source = open_image(job.format, data)
     orientation = source.orientation
     profiles: list[bytes | None] = []
@@ -112,8 +115,8 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
     jpeg = source.opened if isinstance(source.opened, JpegImagePlugin.JpegImageFile) else None
     quality = match_source_quality(jpeg.quantization.get(0) if jpeg else None)
     exif, xmp = (None, None) if job.remove_exif else (source.exif, source.xmp)
-    if exif is not None:
-        exif = reset_orientation(exif)
+    exif = exif and remove_thumbnail(reset_orientation(exif))
+    xmp = xmp and xmp_of_new_pixels(xmp)
     metadata = Metadata(profiles[0], exif, xmp)
     return DecodedUpload(
         data=data,

@@ -69,15 +69,19 @@ def _strip_jpeg(data: bytes) -> bytes:
         in_pixels = marker == _JPEG_SOS
 
 
-_PNG_METADATA_CHUNKS = frozenset({b"eXIf", b"tEXt", b"zTXt", b"iTXt", b"tIME"})
+_PNG_CHUNKS = frozenset(
+    b"IHDR PLTE IDAT IEND tRNS acTL fcTL fdAT cICP iCCP sRGB gAMA cHRM mDCV cLLI sBIT bKGD pHYs".split()
+)
+"""The chunks that affect how the image is shown."""
 
 
 def _strip_png(data: bytes) -> bytes:
-    kept = (data[start:end] for kind, start, end in iter_chunks(data) if kind not in _PNG_METADATA_CHUNKS)
+    kept = (data[start:end] for kind, start, end in iter_chunks(data) if kind in _PNG_CHUNKS)
     return b"".join((data[:SIGNATURE_BYTES], *kept))
 
 
-_WEBP_METADATA_CHUNKS = frozenset({b"EXIF", b"XMP "})
+_WEBP_CHUNKS = frozenset({b"VP8X", b"VP8 ", b"VP8L", b"ALPH", b"ANIM", b"ANMF", b"ICCP"})
+"""All chunks of the format (RFC 9649) but EXIF and XMP."""
 _WEBP_METADATA_FLAGS = 0b0000_1100
 """The VP8X flags for EXIF and XMP (RFC 9649, section 2.7)."""
 
@@ -102,7 +106,7 @@ def _strip_riff_chunks(data: bytes, offset: int) -> bytes:
         elif fourcc == b"ANMF" and offset == _WEBP_HEADER_BYTES:
             frame = _strip_riff_chunks(content, _WEBP_FRAME_HEADER_BYTES)
             content = content[:_WEBP_FRAME_HEADER_BYTES] + frame
-        if fourcc not in _WEBP_METADATA_CHUNKS:
+        if fourcc in _WEBP_CHUNKS:
             chunks.append(fourcc + struct.pack("<I", len(content)) + content + b"\0" * (len(content) % 2))
     return b"".join(chunks)
 
