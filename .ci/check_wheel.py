@@ -34,6 +34,19 @@ INSTRUCTION = {"imagehost-client": "pip install 'imagehost-client[cli]'"}
 """What the command of a distribution prints where an extra that it needs is not installed."""
 
 
+EXTRA = "pip install 'imagehost-client[testing]'"
+"""What the error of `FakeImageHost` says without the server."""
+
+
+def error_of_the_double() -> str:
+    """Return the error of the client's host in memory where the server is not installed."""
+    try:
+        importlib.import_module("imagehost_client.testing").FakeImageHost()
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
 def modules(package: str) -> list[str]:
     """Return the names of all modules of `package` except `__main__`."""
     path = importlib.import_module(package).__path__
@@ -59,6 +72,8 @@ def check(name: str) -> list[str]:
         except ImportError as error:
             if module not in NATIVE and (error.name or "").partition(".")[0] not in OPTIONAL:
                 raise
+    if name == "imagehost-client":
+        problems += [] if EXTRA in error_of_the_double() else [f"FakeImageHost does not name {EXTRA}"]
     public = importlib.import_module(package)
     problems += [
         f"{package}.{attribute} is missing" for attribute in public.__all__ if not hasattr(public, attribute)

@@ -12,14 +12,14 @@ def publish(image: bytes) -> str:
 
 def test_a_published_image_has_a_url(imagehost_fake: FakeImageHost) -> None:
     """The fixture comes with the package, and replaces the host of every client."""
-    assert publish(make_png()).endswith(".png")
+    assert publish(make_png()).endswith(".webp")
     assert imagehost_fake.requests == [("POST", "/upload")]
 
 
 # The same without the fixture, with limits, failures and signed events.
 host = FakeImageHost(limits={"uploads_per_minute": 2})
 with host.patch():
-    print(publish(make_png()).endswith(".png"), host.requests, len(host.events))
+    print(publish(make_png()).endswith(".webp"), host.requests, len(host.events))
 
     host.fail(503, times=4, path="/upload")
     with pytest.raises(UnavailableError):  # after three retries, without waiting

@@ -1,4 +1,4 @@
-"""Shared fixtures: the fake host, clients without retry delays, and faulty servers on loopback."""
+"""Shared fixtures: the host in memory, clients without retry delays, and faulty servers on loopback."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ import keyring
 import keyring.backends.fail
 import pytest
 from attrs import define, evolve, field
+from tests.animations import make_gif
 
 from imagehost_client import AsyncClient, AsyncPager, Client, Pager
 from imagehost_client._base import BaseClient
 from imagehost_client._retry import RetryPolicy
-from imagehost_client.testing import FakeImageHost, make_gif, make_png
+from imagehost_client.testing import FakeImageHost, make_png
+from imagehost_core.errors import UnauthorizedError
+from imagehost_core.models import Image
 
 if TYPE_CHECKING:
     from imagehost_client._cli.connection import CommandContext
@@ -41,6 +44,45 @@ VARIABLES = tuple(f"IMAGEHOST_{name}" for name in ("BASE_URL", "TOKEN", "CDN_URL
 def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
+
+
+def stored_images(host: FakeImageHost, account: str = "admin") -> list[Image]:
+    """Return the images of an account, the oldest first."""
+    return list(host.core.images.iter(owner=account))[::-1]
+
+
+def delete_images(host: FakeImageHost) -> None:
+    """Delete all images of the account admin."""
+    for image in stored_images(host):
+        host.core.images.delete(image)
+
+
+def reset(host: FakeImageHost) -> None:
+    """Make a host as new, but for its time and the numbers of accounts and albums: a new one takes longer."""
+    accounts = host.core.accounts
+    accounts.create("spare", role="operator")
+    for account in [account for account in accounts.iter() if account.name != "spare"]:
+        accounts.delete(account)
+    host.accounts.clear()
+    host.add_account("admin", role="operator")
+    accounts.delete("spare")
+    for record in (host.requests, host.events, host._failures, host._deliveries):
+        record.clear()
+
+
+def is_valid(host: FakeImageHost, token: str) -> bool:
+    """Return whether a host accepts a token."""
+    try:
+        host.core.authenticate(token)
+    except UnauthorizedError:
+        return False
+    return True
+
+
+def end_sessions(host: FakeImageHost) -> None:
+    """End all sessions of the account admin."""
+    for session in host.core.sessions.list(owner="admin"):
+        host.core.sessions.delete(session, owner="admin")
 
 
 def without_delays(client: C, retries: int = 3, **options: Any) -> C:
@@ -74,22 +116,38 @@ class Caller:
             return await result
 
 
-@pytest.fixture
-def host() -> FakeImageHost:
-    """A new fake host."""
+@pytest.fixture(scope="session")
+def session_host() -> FakeImageHost:
+    """A host in memory, of which only `host` makes use."""
     return FakeImageHost()
 
 
 @pytest.fixture
+def new_host() -> FakeImageHost:
+    """A host of this test alone, for one that counts accounts or albums."""
+    return FakeImageHost()
+
+
+@pytest.fixture
+def host(session_host: FakeImageHost, request: pytest.FixtureRequest) -> FakeImageHost:
+    """A host in memory without images: the one of all tests, or `new_host` where a test names it."""
+    if "new_host" in request.fixturenames:
+        host: FakeImageHost = request.getfixturevalue("new_host")
+        return host
+    reset(session_host)
+    return session_host
+
+
+@pytest.fixture
 def client(host: FakeImageHost) -> Iterator[Client]:
-    """A client of the fake host."""
+    """A client of the host in memory."""
     with without_delays(host.client()) as client:
         yield client
 
 
 @pytest.fixture(params=["sync", "async"])
 def call(request: pytest.FixtureRequest, host: FakeImageHost) -> Caller:
-    """A runner of calls to the fake host, with each client."""
+    """A runner of calls to the host in memory, with each client."""
     return Caller(host.client, host.async_client if request.param == "async" else None)
 
 
@@ -243,16 +301,16 @@ def http(status: int, body: bytes = b"", **headers: str) -> bytes:
 
 @contextmanager
 def serve_fake(tls: ssl.SSLContext | None = None) -> Iterator[FakeImageHost]:
-    """Run the fake host behind a real HTTP server on loopback, until the block ends."""
+    """Run the host in memory behind an HTTP server on loopback, until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         def respond(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
-            url = fake.base_url.removesuffix("/v1") + self.path
+            url = served_host.base_url.removesuffix("/v1") + self.path
             request = httpx2.Request(
                 self.command, url, headers=dict(self.headers.items()), content=self.rfile.read(length)
             )
-            response = fake.handle_request(request)
+            response = served_host.handle_request(request)
             self.send_response(response.status_code)
             for name, value in response.headers.items():
                 self.send_header(name, value)
@@ -276,20 +334,27 @@ def serve_fake(tls: ssl.SSLContext | None = None) -> Iterator[FakeImageHost]:
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         origin = f"https://localhost:{server.server_port}"
-    fake = FakeImageHost(base_url=f"{origin}/v1", cdn_url=f"{origin}/img")
+    served_host = FakeImageHost(base_url=f"{origin}/v1", cdn_url=f"{origin}/img")
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    yield fake
+    yield served_host
     server.shutdown()
     thread.join()
     server.server_close()
 
 
+@pytest.fixture(scope="session")
+def session_served() -> Iterator[FakeImageHost]:
+    """A host in memory behind an HTTP server on loopback, of which only `served` makes use."""
+    with serve_fake() as host:
+        yield host
+
+
 @pytest.fixture
-def served() -> Iterator[FakeImageHost]:
-    """The fake host behind a real HTTP server on loopback."""
-    with serve_fake() as fake:
-        yield fake
+def served(session_served: FakeImageHost) -> FakeImageHost:
+    """A host in memory behind an HTTP server on loopback, without images."""
+    reset(session_served)
+    return session_served
 
 
 def field_of(body: bytes, name: str) -> str | None:
@@ -324,7 +389,7 @@ def renewed(command: CommandContext) -> CommandContext:
 
 @pytest.fixture
 def command(host: FakeImageHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandContext:
-    """The context of commands on the fake host, with its URL and token in the variables, and no profiles."""
+    """The context of commands on the host in memory: its URL and token in variables, and no profiles."""
     from imagehost_client._cli.connection import CommandContext
     from imagehost_client._cli.profiles import ProfileStore
 
@@ -340,7 +405,7 @@ def command(host: FakeImageHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def run(command: CommandContext) -> Run:
-    """A runner of the command line on the fake host, which returns status, output lines and messages."""
+    """A runner of the command line on the host in memory, which returns status, output lines and messages."""
     from click.testing import CliRunner
 
     from imagehost_client._cli.app import cli

@@ -22,6 +22,7 @@ from tests.client.conftest import (
     drop_without_response,
     http,
     respond_with,
+    stored_images,
     without_delays,
 )
 
@@ -60,10 +61,10 @@ def widths(results: list[UploadResult]) -> list[int]:
 
 
 class DefaultLimitHost(FakeImageHost):
-    """A fake host with the default limit of uploads."""
+    """A host with the default limit of uploads, which never refuses one."""
 
-    def _handle(self, request: httpx2.Request) -> httpx2.Response:
-        response = super()._handle(request)
+    def _run(self, request: httpx2.Request) -> httpx2.Response:
+        response = super()._run(request)
         response.headers["X-RateLimit-Limit"] = "10"
         response.headers["X-RateLimit-Remaining"] = str(max(0, 10 - len(self.requests)))
         return response
@@ -77,7 +78,7 @@ def test_forty_small_files_take_two_requests_under_the_default_limit(kind: str) 
     assert host.requests == [UPLOAD] * 2
     assert widths(results) == list(range(1, 41))
     assert not any(result.unwrap().is_public for result in results)
-    assert len(host.tables["images"].rows) == 40
+    assert len(stored_images(host)) == 40
 
 
 def test_files_within_the_limit_have_a_request_each(call: Caller, host: FakeImageHost) -> None:
@@ -143,12 +144,12 @@ def test_a_fatal_error_of_a_request_stops_the_batch(call: Caller, host: FakeImag
     assert host.requests == [UPLOAD]
 
 
-def responder(fake: FakeImageHost) -> Any:
-    """Return the response function of a faulty server in front of a fake host."""
+def responder(host: FakeImageHost) -> Any:
+    """Return the response function of a faulty server in front of a host in memory."""
 
     def respond(request: Request) -> bytes:
-        url = fake.base_url.removesuffix("/v1") + request.path
-        response = fake.handle_request(
+        url = host.base_url.removesuffix("/v1") + request.path
+        response = host.handle_request(
             httpx2.Request(request.method, url, headers=request.headers, content=request.body)
         )
         names = ("content-type", "idempotent-replayed", "x-request-id")
@@ -180,7 +181,7 @@ def test_the_files_of_a_repeated_request_are_stored_once(kind: str, fault: str, 
         )
         results = call(lambda client: client.upload_many(pngs(40), parallel=2))
     assert widths(results) == list(range(1, 41))
-    assert sorted(row.record["width"] for row in host.tables["images"].rows.values()) == list(range(1, 41))
+    assert sorted(image.width for image in stored_images(host)) == list(range(1, 41))
 
 
 # The calls of a request with several files, without a host.
@@ -376,7 +377,7 @@ def test_an_interrupted_request_is_repeated_with_its_files_and_its_key(
     assert [result.image for result in results if result.image.width != 9] == [
         result.image for result in first
     ]
-    assert len(host.tables["images"].rows) == 5
+    assert len(stored_images(host)) == 5
     repeated = call(lambda client: client.upload_many(photos, journal=journal))
     assert all(result.resumed for result in repeated)
 
@@ -390,7 +391,7 @@ def test_images_of_an_interrupted_request_that_were_deleted_since_are_uploaded_a
     call(lambda client: client.images.delete(first[1].image))
     results = call(lambda client: client.upload_many(photos, journal=journal))
     assert widths(results) == [1, 2, 3, 4]
-    assert set(host.tables["images"].rows) == {result.image.id for result in results}
+    assert {image.id for image in stored_images(host)} == {result.image.id for result in results}
 
 
 def test_an_interrupted_request_with_a_changed_file_is_not_repeated(
@@ -418,7 +419,7 @@ def test_files_of_a_finished_request_that_were_not_stored_are_uploaded_again(
     results = call(lambda client: client.upload_many(photos, journal=journal, files_per_request=20))
     assert [result.resumed for result in results] == [True, False, True, True]
     assert host.requests.count(UPLOAD) == 1
-    assert len(host.tables["images"].rows) == 3
+    assert len(stored_images(host)) == 3
 
 
 def test_a_file_that_is_named_twice_is_stored_once(host: FakeImageHost, photos: Path, tmp_path: Path) -> None:
@@ -428,7 +429,7 @@ def test_a_file_that_is_named_twice_is_stored_once(host: FakeImageHost, photos: 
             [path, photos / "1.png", path], journal=tmp_path / "journal", files_per_request=20
         )
     assert results[0].image == results[2].image
-    assert len(host.tables["images"].rows) == 2
+    assert len(stored_images(host)) == 2
 
 
 def test_a_job_of_an_earlier_request_is_not_in_another_one() -> None:

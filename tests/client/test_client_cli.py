@@ -19,7 +19,7 @@ import click
 import httpx2
 import pytest
 from click.testing import CliRunner
-from tests.client.conftest import Run, renewed
+from tests.client.conftest import Run, delete_images, is_valid, renewed, stored_images
 
 from imagehost_client import Client
 from imagehost_client._cli.app import cli
@@ -28,17 +28,15 @@ from imagehost_client._cli.errors import DESCRIPTIONS
 from imagehost_client._cli.options import GLOBAL_OPTIONS
 from imagehost_client._cli.output import Console
 from imagehost_client.testing import FakeImageHost, make_png
-from imagehost_client.testing._store import Row, Table
+from imagehost_core.webhooks import Attempt
 
 
 def test_upload_prints_one_url_per_line(run: Run, files: Path, host: FakeImageHost) -> None:
-    status, lines, messages = run("upload", files / "b.gif", files / "a.png", "--parallel", 1)
+    options = ("--parallel", 1, "--keep-format")
+    status, lines, messages = run("upload", files / "b.gif", files / "a.png", *options)
     assert (status, messages) == (0, "")
     assert [line.rsplit(".")[-1] for line in lines] == ["gif", "png"]
-    assert lines == [
-        row.record["url"]
-        for row in sorted(host.tables["images"].rows.values(), key=lambda row: row.record["format"])
-    ]
+    assert lines == [str(host.core.urls.image_record(image).url) for image in stored_images(host)]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +58,7 @@ def test_a_stored_format_is_no_format_of_lines(run: Run, files: Path, host: Fake
     assert (status, "--stored-format webp" in messages, host.requests) == (2, True, [])
 
 
+@pytest.mark.usefixtures("new_host")
 def test_upload_accepts_options_and_standard_input(run: Run, files: Path, host: FakeImageHost) -> None:
     album = run("albums", "create", "A")[1][0]
     options = shlex.split(
@@ -67,12 +66,11 @@ def test_upload_accepts_options_and_standard_input(run: Run, files: Path, host: 
         "--remove-exif --auto-rename --private --quiet"
     )
     assert run("upload", files / "a.png", *options)[0] == 0
-    record = next(iter(host.tables["images"].rows.values())).record
-    assert (record["album_id"], record["description"], record["is_public"]) == (1, "Text", False)
+    (image,) = stored_images(host)
+    assert (image.album_id, image.description, image.is_public) == (1, "Text", False)
     assert run("upload", "-", "--name", "p.png", stdin=make_png())[0] == 0
     assert run("upload", files / "a.png", "--name", "q.png", "--keep-format", "--checksum")[0] == 0
-    names = [row.record["original_filename"] for row in host.tables["images"].rows.values()]
-    assert names == ["a.png", "p.png", "q.png"]
+    assert [image.original_filename for image in stored_images(host)] == ["a.png", "p.png", "q.png"]
     status, _, messages = run("upload", files / "a.png", files / "b.gif", "--name", "x")
     assert (status, "--name" in messages) == (2, True)
 
@@ -139,7 +137,7 @@ def test_upload_of_a_directory_without_images_is_reported(run: Run, tmp_path: Pa
 def test_upload_resumes_from_a_journal(run: Run, files: Path, host: FakeImageHost) -> None:
     first = run("upload", files, "--journal", files / "journal")[1]
     assert sorted(run("upload", files, "--journal", files / "journal")[1]) == sorted(first)
-    assert len(host.tables["images"].rows) == 2
+    assert len(stored_images(host)) == 2
 
 
 def test_upload_with_a_journal_prints_no_url_that_the_host_does_not_confirm(
@@ -149,12 +147,10 @@ def test_upload_with_a_journal_prints_no_url_that_the_host_does_not_confirm(
     host.drop(times=4)
     status, lines, messages = run("upload", files, "--journal", files / "journal")
     assert (status, lines, "2 of 2 files failed" in messages) == (7, [], True)
-    token = host.accounts["admin"]
-    grant = host.tokens.pop(token)
+    host.fail(401)
     status, lines, messages = run("upload", files, "--journal", files / "journal")
     assert (status, lines, "Authentication failed" in messages) == (3, [], True)
-    host.tokens[token] = grant
-    host.tables["images"].rows.clear()
+    delete_images(host)
     status, lines, _ = run("upload", files, "--journal", files / "journal")
     assert (status, len(lines), set(lines) & set(first)) == (0, 2, set())
     (files / "other").write_text('{"journal": 1}\n')
@@ -163,7 +159,7 @@ def test_upload_with_a_journal_prints_no_url_that_the_host_does_not_confirm(
 
 
 def test_images_are_listed_printed_and_deleted(run: Run, files: Path) -> None:
-    run("upload", files)
+    run("upload", files, "--keep-format")
     _, lines, _ = run("ls")
     assert [line.split("\t")[5] for line in lines] in (["b.gif", "a.png"], ["a.png", "b.gif"])
     assert len(run("ls", "--limit", "1")[1]) == 1
@@ -183,9 +179,9 @@ def test_deletion_requires_confirmation_on_a_terminal(
     reply: str, status: int, run_on_terminal: Run, files: Path, host: FakeImageHost
 ) -> None:
     run_on_terminal("upload", files / "a.png")
-    image_id = next(iter(host.tables["images"].rows))
+    (image_id,) = (image.id for image in stored_images(host))
     assert run_on_terminal("rm", image_id, stdin=reply)[0] == status
-    assert (image_id in host.tables["images"].rows) == (status == 1)
+    assert len(stored_images(host)) == status
     if status:
         assert run_on_terminal("rm", image_id, "--yes")[0] == 0
 
@@ -204,8 +200,8 @@ def test_a_failed_upload_reports_the_number_of_files(count: int, named: str, run
 
 
 def test_urls_are_printed(run: Run, files: Path, host: FakeImageHost) -> None:
-    run("upload", files / "a.png")
-    image_id = next(iter(host.tables["images"].rows))
+    run("upload", files / "a.png", "--keep-format")
+    (image_id,) = (image.id for image in stored_images(host))
     url = f"{host.cdn_url}/{image_id}"
     before = len(host.requests)
     assert run("url", image_id, "-W", 300, "-H", 200, "-q", 80, "--fit", "inside", "--format", "avif")[1] == [
@@ -220,6 +216,7 @@ def test_urls_are_printed(run: Run, files: Path, host: FakeImageHost) -> None:
     assert run("url", image_id, "--signed", "60", "--srcset", "2")[0] == 2
 
 
+@pytest.mark.usefixtures("new_host")
 def test_albums_are_managed(run: Run, files: Path) -> None:
     image = json.loads(run("upload", files / "a.png", "--json")[1][0])["id"]
     assert run("albums", "create", "Cats", "--description", "All", "--private")[1] == ["1"]
@@ -241,8 +238,10 @@ def record(run: Run, *argv: object) -> dict[str, Any]:
     return read
 
 
+@pytest.mark.usefixtures("new_host")
 def test_updates_change_only_the_fields_of_given_flags(run: Run, files: Path) -> None:
-    image = json.loads(run("upload", files / "a.png", "--json", "--description", "Old")[1][0])["id"]
+    options = ("--json", "--keep-format", "--description", "Old")
+    image = json.loads(run("upload", files / "a.png", *options)[1][0])["id"]
     run("albums", "create", "Cats", "--description", "All")
     changed = record(run, "update", image, "--album", "1", "--private", "--name", "new.png")
     assert (changed["album_id"], changed["is_public"], changed["filename"]) == (1, False, "new.png")
@@ -254,7 +253,7 @@ def test_updates_change_only_the_fields_of_given_flags(run: Run, files: Path) ->
     run("keys", "create", "ci", "--scope", "images:read", "--expires", "90d")
     key = run("keys", "ls")[1][0].split("\t")[0]
     expiry = datetime.fromisoformat(record(run, "keys", "show", key)["expires_at"])
-    assert timedelta(days=89) < expiry - datetime.now(UTC) <= timedelta(days=90)
+    assert timedelta(days=89) < expiry - datetime.now(UTC) <= timedelta(days=90)  # the program's own clock
     changed = record(run, "keys", "update", key, "--name", "x", "--expires", "2999-01-01T00:00:00Z")
     assert (changed["name"], changed["scopes"], changed["expires_at"][:4]) == ("x", ["images:read"], "2999")
     webhook = run("webhooks", "create", "https://example.com/x", "--description", "D")[1][0].split("\t")[0]
@@ -268,15 +267,15 @@ def test_updates_change_only_the_fields_of_given_flags(run: Run, files: Path) ->
 
 @pytest.mark.parametrize("name", ["get", "render"])
 def test_an_image_is_written_to_a_file_or_a_pipe_but_not_to_a_terminal(
-    name: str, run: Run, run_on_terminal: Run, files: Path, command: CommandContext
+    name: str, run: Run, run_on_terminal: Run, files: Path, host: FakeImageHost, command: CommandContext
 ) -> None:
-    image = json.loads(run("upload", files / "a.png", "--json")[1][0])["id"]
+    image = json.loads(run("upload", files / "a.png", "--json", "--keep-format")[1][0])["id"]
     status, lines, messages = run(name, image, "-W", 2, "-o", files / "out")
     assert (status, lines, "image/png" in messages) == (0, [], True)
-    assert (files / "out").read_bytes() == make_png(3, 2)
+    assert (files / "out").read_bytes() == host.core.render(image, "w=2").data
     for output in ((), ("-o", "-")):
         result = CliRunner().invoke(cli, [name, image, *output], obj=renewed(command))
-        assert (result.exit_code, result.stdout_bytes) == (0, make_png(3, 2))
+        assert (result.exit_code, result.stdout_bytes) == (0, host.content(image))
     assert run_on_terminal(name, image)[0] == 2
 
 
@@ -287,29 +286,34 @@ def test_the_gallery_is_listed(run: Run, files: Path) -> None:
 
 
 def test_an_account_is_registered_and_a_session_ended(run: Run, host: FakeImageHost) -> None:
-    host.account("admin")["role"] = "user"
+    host.add_account("other", role="operator")
+    host.core.accounts.update("admin", role="user")
     status, _, messages = run("register", "ann", stdin="correct horse\n")
     assert (status, "operator" in messages) == (3, True)
-    host.account("admin")["role"] = "operator"
+    host.core.accounts.update("admin", role="operator")
     assert run("register", "ann", stdin="correct horse\n") == (0, ["ann"], "")
-    assert host.passwords == {"ann": "correct horse"}
+    with host.client() as client:
+        assert client.sessions.create("ann", "correct horse").account.name == "ann"
     assert run("logout") == (0, [], "imagehost-client: signed out\n")
     assert run("account")[0] == 3
     assert run("logout")[0] == 3
 
 
 def test_sessions_are_listed_and_ended_and_the_password_is_changed(run: Run, host: FakeImageHost) -> None:
-    other = host.add_session("admin", "another program")
+    account = host.core.accounts.get("admin")
+    other = host.core.sessions.create(account, user_agent="another program", ip_address="127.0.0.1").token
     (newest, current) = [line.split("\t") for line in run("sessions", "ls")[1]]
     assert (newest[2:], current[4]) == (["127.0.0.1", "another program", ""], "current")
     assert run("sessions", "rm", newest[0]) == (0, [newest[0]], "")
-    assert other not in host.tokens
+    assert not is_valid(host, other)
     status, _, messages = run("passwd", stdin="wrong\na longer password\n")
     assert (status, "current_password" in messages) == (1, True)
     assert run("passwd", stdin="secret\na longer password\n")[0] == 0
-    assert host.passwords == {"admin": "a longer password"}
+    with host.client() as client:
+        assert client.sessions.create("admin", "a longer password").account.name == "admin"
 
 
+@pytest.mark.usefixtures("new_host")
 def test_accounts_are_managed_by_operators(run: Run) -> None:
     created = run(
         *("accounts", "create", "ann", "--quota-bytes", "1000", "--uploads-per-minute", "0"),
@@ -333,7 +337,7 @@ def test_accounts_are_managed_by_operators(run: Run) -> None:
 
 def test_images_are_filtered_and_sorted(run: Run, files: Path) -> None:
     run("upload", files / "a.png", "--description", "A red cat", "--keep-format", "--stored-format", "AUTO")
-    run("upload", files / "b.gif", "--private")
+    run("upload", files / "b.gif", "--private", "--keep-format")
 
     def listed(*flags: str) -> list[str]:
         return [line.split("\t")[5] for line in run("ls", *flags)[1]]
@@ -390,14 +394,18 @@ def test_webhooks_are_managed(run: Run, host: FakeImageHost) -> None:
     assert run("webhooks", "ls")[1] == [f"{webhook_id}\tactive\thttps://example.com/x\timage.uploaded"]
     assert json.loads("\n".join(run("webhooks", "show", webhook_id)[1]))["id"] == webhook_id
     delivery = json.loads("\n".join(run("webhooks", "test", webhook_id)[1]))["id"]
+    assert run("webhooks", "deliveries", webhook_id)[1] == [f"{delivery}\twebhook.test\tpending\t0"]
+    assert len(host.signed_events()) == 1
     assert run("webhooks", "deliveries", webhook_id)[1] == [f"{delivery}\twebhook.test\tdelivered\t1"]
-    assert json.loads("\n".join(run("webhooks", "retry", webhook_id, delivery)[1]))["attempts"] == 2
+    assert json.loads("\n".join(run("webhooks", "retry", webhook_id, delivery)[1]))["status"] == "pending"
     assert run("webhooks", "rotate", webhook_id)[1] != [secret]
-    record = host.tables["webhooks"].rows[webhook_id].record
-    record |= {"is_active": False}
+    (leased,) = host.core.webhooks.lease(1)
+    gone = Attempt(at=host.clock.now(), status=410, duration_ms=0, response="")
+    host.core.webhooks.report([(leased, gone)])
+    assert "410" in run("webhooks", "ls")[1][0]
+    run("webhooks", "update", webhook_id, "--active")
+    run("webhooks", "update", webhook_id, "--inactive")
     assert "\tinactive\t" in run("webhooks", "ls")[1][0]
-    record |= {"disabled_reason": "gone"}
-    assert "\tgone\t" in run("webhooks", "ls")[1][0]
     assert run("webhooks", "rm", webhook_id)[1] == [webhook_id]
     assert run("webhooks", "create", "https://example.com/y")[1]
     assert run("webhooks", "ls")[1][0].endswith("\thttps://example.com/y\tall")
@@ -445,15 +453,15 @@ def test_a_usage_error_has_status_2(line: str, run: Run) -> None:
 
 
 def test_an_interrupt_and_an_os_error_end_without_a_traceback(
-    run: Run, host: FakeImageHost, files: Path
+    run: Run, files: Path, command: CommandContext
 ) -> None:
-    class InterruptedTable(Table):
-        @property
-        def rows(self) -> dict[str, Row]:  # type: ignore[override]
-            raise KeyboardInterrupt
+    def interrupt(_: httpx2.Request) -> httpx2.Response:
+        raise KeyboardInterrupt
 
-    host.tables["images"] = object.__new__(InterruptedTable)
+    create = command.create_client
+    command.create_client = lambda **options: Client(**options, transport=httpx2.MockTransport(interrupt))
     assert run("ls") == (130, [], "imagehost-client: interrupted\n")
+    command.create_client = create
     status, _, messages = run("upload", files, "--journal", files / "none" / "journal")
     assert (status, "No such file" in messages) == (1, True)
 

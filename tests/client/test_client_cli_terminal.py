@@ -34,7 +34,7 @@ def test_a_list_is_a_table_on_a_terminal_and_lines_in_a_pipe(
         _, rows, messages = run_on_terminal("ls")
         plain = [ESCAPE.sub("", row) for row in rows]
         assert plain[0].split() == ["id", "pixels", "format", "size", "created", "filename"]
-        assert plain[1].startswith(f"{image_id}  3x2     png ")
+        assert plain[1].startswith(f"{image_id}  3x2     webp ")
         assert (len(plain), messages) == (2, "")
         assert all(len(row) <= width for row in plain)
         assert (name in plain[1]) == (width == 200)
@@ -189,7 +189,7 @@ def command_path() -> str:
 
 
 def environment(served: FakeImageHost, home: Path) -> dict[str, str]:
-    """Return the variables of a process on a fake host, whose profiles are in an empty directory."""
+    """Return the variables of a process on a host in memory, whose profiles are in an empty directory."""
     return os.environ | {
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home),

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.client.conftest import Run, Terminal
+from tests.client.conftest import Run, Terminal, end_sessions, stored_images
 
 from imagehost_client import errors
 from imagehost_client._cli import uploads
@@ -27,7 +27,7 @@ from imagehost_client.testing import FakeImageHost, make_png
 
 
 def names(host: FakeImageHost) -> list[str]:
-    return sorted(row.record["original_filename"] for row in host.tables["images"].rows.values())
+    return sorted(image.original_filename for image in stored_images(host))
 
 
 @pytest.mark.parametrize(("number", "requests"), [(1, 3), (2, 2), (20, 1)])
@@ -58,9 +58,10 @@ def test_standard_input_must_not_be_a_terminal(run_on_terminal: Run) -> None:
 def test_what_upload_prints_is_what_rm_accepts(run: Run, files: Path, host: FakeImageHost) -> None:
     lines = run("upload", files)[1]
     assert run("rm", *lines)[0] == 0
-    assert host.tables["images"].rows == {}
+    assert stored_images(host) == []
 
 
+@pytest.mark.usefixtures("new_host")
 def test_an_album_is_named_by_id_name_or_url_and_made_when_missing(
     run: Run, files: Path, host: FakeImageHost
 ) -> None:
@@ -104,25 +105,24 @@ def test_the_format_of_an_output_file_follows_from_its_name(
     monkeypatch.setattr(host, "handle_request", record)
     for name in ("x.avif", "x.JPEG", "x.webp", "x.gif", "x"):
         assert run("get", image, "-o", files / name)[0] == 0
-        assert (files / name).read_bytes() == make_png(3, 2)
     assert [url.partition("?")[2] for url in seen] == ["fm=avif", "fm=jpg", "fm=webp", "", ""]
     run("get", image, "-o", files / "x.avif", "--format", "png")
     assert seen[-1].endswith("?fm=png")
 
 
-def test_several_images_are_written_to_a_directory(run: Run, files: Path) -> None:
+def test_several_images_are_written_to_a_directory(run: Run, files: Path, host: FakeImageHost) -> None:
     first = json.loads(run("upload", files / "a.png", "--json")[1][0])
     status, _, messages = run("get", first["url"], "missing", "-o", files)
-    assert (status, (files / f"{first['id']}.png").read_bytes()) == (6, make_png(3, 2))
+    assert (status, (files / f"{first['id']}.webp").read_bytes()) == (6, host.content(first["id"]))
     assert "missing: " in messages
     assert run("get", "missing", "-o", files / "none")[0] == 4
     assert not (files / "none").exists()
 
 
 def test_an_output_file_is_replaced_completely_or_not_at_all(
-    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, files: Path, host: FakeImageHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    image = run("upload", files / "a.png")[1][0]
+    image = run("upload", files / "a.png", "--keep-format")[1][0]
     (files / "x.png").write_bytes(b"old")
     (files / "x.png").chmod(0o640)
     before = sorted(files.iterdir())
@@ -135,7 +135,7 @@ def test_an_output_file_is_replaced_completely_or_not_at_all(
         assert run("get", image, "-o", files / "x.png")[0] == 1
     assert ((files / "x.png").read_bytes(), sorted(files.iterdir())) == (b"old", before)
     assert run("get", image, "-o", files / "x.png")[0] == 0
-    assert (files / "x.png").read_bytes() == make_png(3, 2)
+    assert (files / "x.png").read_bytes() == host.core.render(stored_images(host)[0], "fm=png").data
     assert (files / "x.png").stat().st_mode & 0o777 == 0o640
     assert run("get", image, "-o", "/dev/null")[0] == 0
 
@@ -349,6 +349,6 @@ def test_a_watched_folder_tries_again_after_an_outage_and_stops_at_a_refused_tok
     command.wait = steps(lambda: host.drop(times=9), list, list, list, list)
     status, lines, messages = run("upload", "--watch", "--existing", files / ".", "--parallel", 1)
     assert (status, len(lines), "stopped: The connection failed" in messages) == (130, 2, True)
-    command.wait = steps(host.tokens.clear, list, list)
+    command.wait = steps(lambda: end_sessions(host), list, list)
     status, lines, messages = run("upload", "--watch", "--existing", files)
     assert (status, lines, "Authentication failed" in messages) == (3, [], True)

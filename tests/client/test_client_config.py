@@ -156,7 +156,7 @@ def test_passwords_and_signatures_in_urls_are_redacted() -> None:
 
 
 class CountingHost(FakeImageHost):
-    """A fake host that counts how often its transport is closed."""
+    """A host that counts how often its transport is closed."""
 
     closed = 0
 

@@ -1,7 +1,9 @@
-"""The fake host takes the place of the real one: clients made anywhere, its clock, limits and failures."""
+"""The host in memory takes the place of another: clients made anywhere, its clock, limits and failures."""
 
 from __future__ import annotations
 
+import gc
+import sys
 import time
 from datetime import UTC, datetime, timedelta
 from threading import Thread
@@ -9,22 +11,24 @@ from threading import Thread
 import anyio
 import httpx2
 import pytest
-from tests.client.conftest import Caller
+from tests.client.conftest import Caller, stored_images
 
 from imagehost_client import (
     APIConnectionError,
+    APITimeoutError,
     AsyncClient,
     Client,
     ImageHostError,
     InsufficientStorageError,
     NotFoundError,
     RateLimitError,
+    ServerError,
     UnauthorizedError,
     UnavailableError,
     webhooks,
 )
 from imagehost_client._doubles import active_double
-from imagehost_client.testing import FakeImageHost, make_png
+from imagehost_client.testing import START, FakeImageHost, make_png
 
 
 def count_images(base_url: str | None = None, token: str | None = None) -> int:
@@ -97,7 +101,7 @@ def test_tokens_and_signed_urls_expire_by_the_clock(host: FakeImageHost) -> None
     with host.client() as client:
         image = client.upload(make_png(), is_public=False)
         signed = client.images.signed_url(image, expires_in=600)
-        key = client.keys.create("k", expires_at=datetime.now(UTC) + timedelta(days=1))
+        key = client.keys.create("k", expires_at=host.clock.now() + timedelta(days=1))
         with (
             httpx2.Client(transport=host) as anonymous,
             Client(host.base_url, key.token, transport=host) as limited,
@@ -149,16 +153,16 @@ def test_limits_of_an_account_precede_those_of_the_host() -> None:
 
 
 def test_an_upload_beyond_the_quota_is_507() -> None:
-    content = make_png()
-    host = FakeImageHost(quota_bytes=2 * len(content))
+    host = FakeImageHost(quota_bytes=100)
     with host.client() as client:
-        for remaining in (1, 0):
-            client.upload(content)
-            assert client.account().quota.remaining == remaining * len(content)
+        size = client.upload(make_png()).size
+        assert 100 / 3 < size <= 50
+        assert client.account().quota.remaining == 100 - size
+        client.upload(make_png())
         with pytest.raises(InsufficientStorageError, match="quota"):
-            client.upload(content)
+            client.upload(make_png())
         client.images.delete(next(iter(client.images.list())))
-        client.upload(content)
+        client.upload(make_png())
 
 
 def test_failures_are_planned_by_method_path_and_count(anyone: Caller, host: FakeImageHost) -> None:
@@ -189,7 +193,85 @@ def test_signed_events_are_accepted_by_receivers(client: Client, host: FakeImage
     assert event.data == image
     assert webhooks.unwrap(test.body, test.headers, webhook.secret).kind == "webhook.test"
     assert len(host.signed_events()) == 4
+    assert {delivery.status for delivery in client.webhooks.deliveries(webhook)} == {"delivered"}
     events = [webhooks.unwrap(one.body, one.headers, other.secret) for one in host.signed_events(other.id)]
     assert [event.kind for event in events] == ["image.uploaded", "album.created"]
-    client.webhooks.delete(other)
-    assert len(host.signed_events()) == 2
+
+
+def test_the_clock_stands_still_and_every_window_of_limits_begins_with_it(anyone: Caller) -> None:
+    host = FakeImageHost(limits={"api_per_minute": 2, "api_per_hour": 3})
+    resets = [host.client().account().meta.rate_limit for _ in range(2)]
+    assert [one.reset for one in resets if one is not None] == [START + timedelta(minutes=1)] * 2
+    host.clock.advance(60)
+    third = host.client().account().meta.rate_limit
+    assert third is not None
+    assert (third.remaining, third.reset) == (0, START + timedelta(hours=1))
+    late = FakeImageHost(now=datetime(2027, 5, 6, tzinfo=UTC))
+    assert late.client().upload(make_png()).created_at.date().isoformat() == "2027-05-06"
+
+
+def test_records_that_are_made_while_the_clock_stands_have_an_order(client: Client) -> None:
+    ids = [client.upload(make_png()).id for _ in range(5)]
+    assert [image.id for image in client.images.list(per_page=2)] == ids[::-1]
+
+
+def test_a_request_whose_response_is_lost_has_its_effect(anyone: Caller, host: FakeImageHost) -> None:
+    host.drop(handled=True, path="/upload")
+    image = anyone(lambda client: client.upload(make_png()))
+    assert (image.meta.attempts, image.meta.replayed) == (2, True)
+    assert len(stored_images(host)) == 1
+
+
+def test_a_delay_is_waited_for_up_to_the_timeout_of_the_client(anyone: Caller, host: FakeImageHost) -> None:
+    began = host.clock.monotonic()
+    host.delay(50, path="/account")
+    assert anyone(lambda client: client.account()).meta.attempts == 1
+    host.delay(61, times=4)
+    with pytest.raises(APITimeoutError):
+        anyone(lambda client: client.account())
+    assert host.clock.monotonic() - began == 50 + 4 * 60
+
+
+@pytest.mark.parametrize(("status", "body", "times"), [(502, b"<html>proxy</html>", 4), (200, b"{", 1)])
+def test_a_response_can_have_another_body(
+    status: int, body: bytes, times: int, anyone: Caller, host: FakeImageHost
+) -> None:
+    host.fail(status, times=times, body=body)
+    with pytest.raises(ServerError):
+        anyone(lambda client: client.account())
+    assert anyone(lambda client: client.account()).meta.attempts == 1
+
+
+def test_images_are_decoded_and_rendered_as_on_any_host(host: FakeImageHost) -> None:
+    with host.client() as client:
+        image = client.upload(make_png(40, 30))
+        assert (image.format, host.content(image.id)[:4]) == ("webp", b"RIFF")
+        assert client.images.render(image, w=20, fm="jpg").data[:3] == b"\xff\xd8\xff"
+    assert [event["type"] for event in host.events] == ["image.uploaded"]
+
+
+def test_both_names_of_the_api_and_of_images_reach_the_host(host: FakeImageHost) -> None:
+    image = host.client().upload(make_png())
+    host.requests.clear()
+    headers = {"Authorization": f"Bearer {host.accounts['admin']}"}
+    with httpx2.Client(transport=host, headers=headers) as http:
+        assert http.get(host.base_url.replace("/v1", "/api/v1/images")).json()["message"]
+        host.fail(503, path=f"/img/{image.id}.webp")
+        url = f"{host.base_url}/img/{image.id}.webp"
+        assert [http.get(url).status_code for _ in range(2)] == [503, 200]
+    assert host.requests == [("GET", "/images")]
+
+
+def test_without_the_server_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "imagehost_server.app", None)
+    with pytest.raises(ImportError, match=r"pip install 'imagehost-client\[testing\]'"):
+        FakeImageHost()
+
+
+def test_a_host_ends_with_its_object() -> None:
+    host = FakeImageHost()
+    path = host.core.path
+    assert path.is_dir()
+    del host
+    gc.collect()
+    assert not path.exists()

@@ -1,4 +1,4 @@
-"""The client's examples run against the fake host, and print the documented output."""
+"""The client's examples run against the host in memory, and print the documented output."""
 
 from __future__ import annotations
 

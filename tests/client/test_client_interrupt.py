@@ -154,7 +154,9 @@ def test_cancelled_uploads_do_not_wait_for_their_retries() -> None:
         server.plan.extend([respond_normally] + [FAULTS["retry in a minute"]] * 100)
         with client.upload_iter([make_png()] * FILES) as results:
             next(results)
-            threads = [thread for thread in threading.enumerate() if thread.name.startswith("imagehost-")]
+            threads = [
+                thread for thread in threading.enumerate() if thread.name.startswith("imagehost-upload")
+            ]
         assert threads
         for thread in threads:
             thread.join(TIMEOUT)

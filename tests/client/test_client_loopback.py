@@ -424,7 +424,7 @@ def test_the_async_client_runs_on_trio(served: FakeImageHost) -> None:
 
 
 @both
-def test_the_fake_host_works_behind_a_real_http_server(kind: str, served: FakeImageHost) -> None:
+def test_the_host_in_memory_works_behind_a_real_http_server(kind: str, served: FakeImageHost) -> None:
     call = caller(kind, served.base_url, served.accounts["admin"])
     image = call(lambda client: client.upload(make_png(4, 3)))
     assert (image.width, image.height) == (4, 3)

@@ -75,7 +75,7 @@ def test_the_proxy_of_the_environment_is_used(
 
 @frozen
 class Secure:
-    """The fake host behind TLS, with its certificate file."""
+    """The host in memory behind TLS, with its certificate file."""
 
     host: FakeImageHost
     authority: Path

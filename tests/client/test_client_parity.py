@@ -142,7 +142,7 @@ def test_importing_the_package_loads_no_slow_modules() -> None:
     assert not modules & (SLOW | {"attr", "attrs", "json", "logging"})
 
 
-def test_the_package_has_three_dependencies_and_the_command_line_three_more(workspace: Path) -> None:
+def test_the_package_has_three_dependencies_and_each_extra_its_own(workspace: Path) -> None:
     settings = tomllib.loads((workspace / "packages/imagehost-client/pyproject.toml").read_text("utf-8"))
     names = [re.split(r"[^\w-]", expected)[0] for expected in settings["project"]["dependencies"]]
     assert names == ["attrs", "cattrs", "httpx2"]
@@ -150,6 +150,7 @@ def test_the_package_has_three_dependencies_and_the_command_line_three_more(work
     assert {name: [re.split(r"[^\w-]", expected)[0] for expected in extras[name]] for name in extras} == {
         "cli": ["click", "platformdirs", "rich"],
         "keyring": ["keyring"],
+        "testing": ["imagehost-server"],
     }
 
 

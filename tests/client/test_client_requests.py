@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from tests.client.conftest import Caller
+from tests.client.conftest import Caller, reset
 
 from imagehost_client import (
     AsyncClient,
@@ -26,24 +26,27 @@ from imagehost_client.testing import FakeImageHost, make_png
 
 
 class RecordingHost(FakeImageHost):
-    """A fake host that keeps the requests it gets."""
+    """A host that keeps the requests it gets."""
 
     def __init__(self) -> None:
         super().__init__()
         self.received: list[httpx2.Request] = []
 
-    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+    def _run(self, request: httpx2.Request) -> httpx2.Response:
         self.received.append(request)
-        return super().handle_request(request)
+        return super()._run(request)
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        self.received.append(request)
-        return await super().handle_async_request(request)
+
+@pytest.fixture(scope="module")
+def module_host() -> RecordingHost:
+    return RecordingHost()
 
 
 @pytest.fixture
-def host() -> RecordingHost:
-    return RecordingHost()
+def host(module_host: RecordingHost) -> RecordingHost:
+    reset(module_host)
+    module_host.received.clear()
+    return module_host
 
 
 def test_a_raw_response_has_status_headers_body_and_result(call: Caller, host: RecordingHost) -> None:
@@ -192,7 +195,7 @@ def test_an_asynchronous_iterable_is_uploaded_and_repeated(host: RecordingHost) 
             host.fail(503, retry_after=0)
             image = await client.upload(("cat.png", chunks(make_png())), convert_to_webp=False)
             assert (image.filename, host.content(image.id), image.meta.attempts) == ("cat.png", make_png(), 2)
-            (result,) = await client.upload_many(chunks(make_png()))
+            (result,) = await client.upload_many(chunks(make_png()), convert_to_webp=False)
             assert host.content(result.unwrap().id) == make_png()
 
     anyio.run(upload)

@@ -1,8 +1,8 @@
 """The backends of the HTTP API and both clients.
 
-The backends are the real server, the fake, and two servers on one PostgreSQL and one object store: there all
-changes go to one of them, and all reads to the other. A test is written once, for the interface of
-`AsyncClient`; `Awaited` gives the sync client this interface.
+The backends are a server, and two servers on one PostgreSQL and one object store: there all changes go to one
+of them, and all reads to the other. A test is written once, for the interface of `AsyncClient`; `Awaited`
+gives the sync client this interface.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -27,13 +27,13 @@ from imagehost_client import AsyncClient, Client, Pager
 from imagehost_client._methods import Listing
 from imagehost_client.client import Resource
 from imagehost_client.models import Result
-from imagehost_client.testing import FakeImageHost, make_png
+from imagehost_client.testing import make_png
 from imagehost_core import ImageHost
 from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "secret"
-"""The password of every account of both backends."""
+"""The password of every account of all backends."""
 
 SETTINGS = {
     f"IMAGEHOST_LIMITS_{name}": "0"
@@ -50,29 +50,24 @@ SETTINGS = {
 
 VARIABLES = ("IMAGEHOST_BASE_URL", "IMAGEHOST_TOKEN", "IMAGEHOST_CDN_URL")
 
-COMBINATIONS = (("server", "sync"), ("server", "async"), ("fake", "sync"))
 SEVERAL_HOSTS = "hosts"
-"""The backends and clients of each test that uses a client."""
-
-ASYNC_FAKE_MODULES = frozenset({"test_contract_bulk", "test_contract_images"})
-"""Modules whose tests also run the async client on the fake; tests/client does so for every operation."""
+"""The backend of two servers, with which tests marked external run."""
 
 _numbers = itertools.count(1)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test on all backends, and each test with a client with the combinations of clients."""
+    """Run each test on all backends, and on the server with both clients."""
     if "backend" not in metafunc.fixturenames:
         return
     external = pytest.mark.external
     if "connect" not in metafunc.fixturenames:
         hosts = pytest.param(SEVERAL_HOSTS, marks=external)
-        metafunc.parametrize("backend", ["server", "fake", hosts], indirect=True)
+        metafunc.parametrize("backend", ["server", hosts], indirect=True)
         return
-    module = metafunc.module.__name__.rpartition(".")[2]
-    extra = (("fake", "async"),) if module in ASYNC_FAKE_MODULES else ()
     hosts = pytest.param(SEVERAL_HOSTS, "async", marks=external)
-    metafunc.parametrize(("backend", "connect"), [*COMBINATIONS, *extra, hosts], indirect=True)
+    clients = [("server", "sync"), ("server", "async"), hosts]
+    metafunc.parametrize(("backend", "connect"), clients, indirect=True)
 
 
 @frozen
@@ -83,39 +78,13 @@ class Account:
     token: str = field(repr=False)
 
 
-class Backend(Protocol):
-    """An implementation of the HTTP API: the server, or the fake.
-
-    Attributes:
-        renders: Whether it decodes images; the fake does not.
-        transport: The fake itself; `None` for the server, which is reached over the network.
-    """
-
-    @property
-    def base_url(self) -> str: ...
-    @property
-    def cdn_url(self) -> str: ...
-    @property
-    def renders(self) -> bool: ...
-    @property
-    def transport(self) -> FakeImageHost | None: ...
-
-    def create_account(self, *, role: str = "user") -> Account:
-        """Create an account."""
-
-    def refuse_uploads(self, account: Account, status: int) -> None:
-        """Make one of the account's next two uploads fail: 429, rate limit; 507, quota."""
-
-
 @frozen
-class ServerBackend:
-    """The real server, with a second `ImageHost` on its data directory for administration."""
+class Backend:
+    """A server, with a second `ImageHost` on its data directory for administration."""
 
     server: RunningServer
     operator: ImageHost
     password_hash: str
-    renders: bool = True
-    transport: None = None
 
     @property
     def base_url(self) -> str:
@@ -126,39 +95,17 @@ class ServerBackend:
         return f"{self.server.origin}/img"
 
     def create_account(self, *, role: str = "user") -> Account:
+        """Create an account."""
         name = f"user{next(_numbers)}"
         account = self.operator.accounts.create(name, password_hash=self.password_hash, role=role)
         return Account(account.name, self.operator.sessions.create(account).token)
 
     def refuse_uploads(self, account: Account, status: int) -> None:
+        """Make one of the account's next two uploads fail: 429, rate limit; 507, quota."""
         if status == 429:
             self.operator.accounts.update(account.name, uploads_per_minute=1)
         else:
             self.operator.accounts.update(account.name, quota_bytes=1)
-
-
-@frozen
-class FakeBackend:
-    """The in-memory host."""
-
-    transport: FakeImageHost = field(factory=lambda: FakeImageHost(registration=True))
-    renders: bool = False
-
-    @property
-    def base_url(self) -> str:
-        return self.transport.base_url
-
-    @property
-    def cdn_url(self) -> str:
-        return self.transport.cdn_url
-
-    def create_account(self, *, role: str = "user") -> Account:
-        name = f"user{next(_numbers)}"
-        return Account(name, self.transport.add_account(name, role=role))
-
-    def refuse_uploads(self, account: Account, status: int) -> None:
-        assert account.name in self.transport.accounts
-        self.transport.fail(status, retry_after=30 if status == 429 else None)
 
 
 @define
@@ -225,19 +172,19 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def server_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerBackend]:
-    """The real server on an empty data directory, without rate limits."""
+def server_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    """A server on an empty data directory, without rate limits."""
     with (
         running(tmp_path_factory.mktemp("contract") / "data", variables=SETTINGS) as server,
         ImageHost.open(server.data) as operator,
     ):
-        yield ServerBackend(server, operator, hash_password(PASSWORD))
+        yield Backend(server, operator, hash_password(PASSWORD))
 
 
 @pytest.fixture(scope="session")
 def hosts_backend(
     tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
-) -> Iterator[ServerBackend]:
+) -> Iterator[Backend]:
     """Two servers on one PostgreSQL and one object store, behind a proxy: one for changes, one for reads."""
     directory = tmp_path_factory.mktemp("hosts")
     with ExitStack() as stack:
@@ -248,17 +195,15 @@ def hosts_backend(
         one, other = stack.enter_context(run_hosts(directory, engines, engines, variables=variables))
         proxy.route = split_by_method(writes=one, reads=other)
         operator = stack.enter_context(engines.open(one.data))
-        yield ServerBackend(evolve(one, base_url=f"{proxy.origin}/v1"), operator, hash_password(PASSWORD))
+        yield Backend(evolve(one, base_url=f"{proxy.origin}/v1"), operator, hash_password(PASSWORD))
 
 
 @pytest.fixture
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each backend in turn."""
-    if request.param == "fake":
-        return FakeBackend()
     name = "hosts_backend" if request.param == SEVERAL_HOSTS else "server_backend"
-    real_backend: ServerBackend = request.getfixturevalue(name)
-    return real_backend
+    backend: Backend = request.getfixturevalue(name)
+    return backend
 
 
 @pytest.fixture
@@ -280,11 +225,10 @@ async def connect(request: pytest.FixtureRequest, backend: Backend) -> AsyncIter
 
         def create(token: str | None) -> AsyncClient:
             if request.param == "async":
-                asynchronous = AsyncClient(backend.base_url, token, transport=transport_to(backend))
+                asynchronous = AsyncClient(backend.base_url, token, transport=new_transport())
                 stack.push_async_callback(asynchronous.close)
                 return asynchronous
-            transport = backend.transport or httpx2.HTTPTransport(verify=False)
-            sync = Client(backend.base_url, token, transport=transport)
+            sync = Client(backend.base_url, token, transport=httpx2.HTTPTransport(verify=False))
             stack.callback(sync.close)
             return cast("AsyncClient", Awaited(sync))
 
@@ -305,7 +249,7 @@ async def open_http(backend: Backend) -> AsyncIterator[OpenHttp]:
         def create(token: str | None) -> httpx2.AsyncClient:
             headers = {} if token is None else {"Authorization": f"Bearer {token}"}
             http = httpx2.AsyncClient(
-                base_url=backend.base_url, headers=headers, transport=transport_to(backend), timeout=60
+                base_url=backend.base_url, headers=headers, transport=new_transport(), timeout=60
             )
             stack.push_async_callback(http.aclose)
             return http
@@ -331,9 +275,9 @@ def png() -> bytes:
     return make_png(40, 30)
 
 
-def transport_to(backend: Backend) -> httpx2.AsyncBaseTransport:
-    """Return the transport to a backend; the one to the server loads no certificates, which is slow."""
-    return backend.transport or httpx2.AsyncHTTPTransport(verify=False)
+def new_transport() -> httpx2.AsyncBaseTransport:
+    """Return a transport that loads no certificates, which is slow."""
+    return httpx2.AsyncHTTPTransport(verify=False)
 
 
 def members(kind: type[Result]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Sessions, API keys and accounts, on both backends."""
+"""Sessions, API keys and accounts, with both clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Albums, on both backends."""
+"""Albums, with both clients."""
 
 from __future__ import annotations
 

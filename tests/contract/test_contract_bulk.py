@@ -1,4 +1,4 @@
-"""Changes, deletions and signed URLs of many images in one request, on both backends."""
+"""Changes, deletions and signed URLs of many images in one request, with both clients."""
 
 from __future__ import annotations
 

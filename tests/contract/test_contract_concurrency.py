@@ -31,7 +31,7 @@ from tests.client.conftest import (
     stall,
     without_delays,
 )
-from tests.contract.conftest import Account, Awaited, ServerBackend
+from tests.contract.conftest import Account, Awaited, Backend
 
 from imagehost_client import AsyncClient, Client
 from imagehost_client.testing import make_png
@@ -101,7 +101,7 @@ def counted(name: str, behave: Behaviour, counts: Counter[str]) -> Behaviour:
 
 
 @pytest.fixture
-def account(server_backend: ServerBackend) -> Account:
+def account(server_backend: Backend) -> Account:
     """A new account."""
     return server_backend.create_account()
 
@@ -129,7 +129,7 @@ async def connect(
 
 @pytest.mark.slow
 async def test_every_file_is_stored_once_through_a_faulty_network(
-    server_backend: ServerBackend, connect: Callable[[str], AsyncClient], tmp_path: Path
+    server_backend: Backend, connect: Callable[[str], AsyncClient], tmp_path: Path
 ) -> None:
     directory = tmp_path / "photos"
     directory.mkdir()

@@ -1,4 +1,4 @@
-"""The client and the fake have all routes of the server."""
+"""The client has all routes of the server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 
 from imagehost_client._calls import accounts, albums, images, uploads, webhooks
 from imagehost_client._calls.call import Call
-from imagehost_client.testing._routes import PUBLIC_ROUTES, ROUTES
 from imagehost_server.routes import ROUTE_SCOPES
 
 SERVICE_ROUTES = {
     *("GET /v1/openapi.json", "GET /v1/docs", "GET /healthz", "GET /readyz", "GET /metrics"),
     *("GET /integrations/{name}", "POST /integrations/{name}"),
 }
-"""Routes for browsers and monitoring, which neither the client nor the fake has."""
+"""Routes for browsers and monitoring, which the client does not have."""
 
 ALIASES = {"DELETE /images"}
 """Routes that the client does not use, because another one has the same effect."""
@@ -100,15 +99,3 @@ def test_the_client_has_exactly_the_routes_of_the_server() -> None:
     client_routes = {shape(f"{call.method} {call.path}") for call in CALLS.values()} | ALIASES
     expected = routes_of_the_server() | {DELIVERY_ROUTE}
     assert client_routes == expected
-
-
-def test_the_fake_has_exactly_the_routes_of_the_server() -> None:
-    routes = {f"{method} {path}" for method, path, *_ in (*ROUTES, *PUBLIC_ROUTES)}
-    assert routes == routes_of_the_server()
-
-
-def test_the_fake_requires_the_scopes_of_the_server() -> None:
-    scopes = {f"{method} {path}": scope for method, path, _, scope in ROUTES}
-    for route, need in ROUTE_SCOPES.items():
-        if shape(route) in scopes and need is not None:
-            assert need.value == (scopes[shape(route)] or "session"), route

@@ -1,4 +1,4 @@
-"""All errors of a request are reported together, on both backends."""
+"""All errors of a request are reported together, with both clients."""
 
 from __future__ import annotations
 

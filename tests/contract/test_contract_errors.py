@@ -1,9 +1,10 @@
-"""Errors, on both backends: status and code, and the class in the clients."""
+"""Errors, with both clients: status and code, and the class in the clients."""
 
 from __future__ import annotations
 
 import httpx2
 import pytest
+from tests.animations import make_gif
 from tests.contract.conftest import Account, Backend, Connect, OpenHttp, assert_error, data_of
 
 from imagehost_client import (
@@ -20,7 +21,7 @@ from imagehost_client import (
     UnsupportedMediaTypeError,
     ValidationError,
 )
-from imagehost_client.testing import make_gif, make_png
+from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
 

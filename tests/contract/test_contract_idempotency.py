@@ -1,4 +1,4 @@
-"""Idempotency keys, on both backends."""
+"""Idempotency keys, with both clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters, order and cursors of lists, on both backends."""
+"""Filters, order and cursors of lists, with both clients."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from datetime import datetime, timedelta, timezone
 
 import httpx2
 import pytest
+from tests.animations import make_gif
 from tests.contract.conftest import Account, Connect, assert_error, data_of
 
 from imagehost_client import AsyncClient, BadRequestError, Image, NotFoundError
-from imagehost_client.testing import make_gif, make_png
+from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
 

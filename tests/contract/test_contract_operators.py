@@ -1,4 +1,4 @@
-"""Sessions, passwords, and the accounts that operators manage, on both backends."""
+"""Sessions, passwords, and the accounts that operators manage, with both clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploads, on both backends."""
+"""Uploads, with both clients."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.animations import make_gif
 from tests.contract.conftest import Backend, assert_error, data_of, members
 
 from imagehost_client import AsyncClient, UnsupportedMediaTypeError, ValidationError
 from imagehost_client.models import Format, Image
-from imagehost_client.testing import make_gif, make_png
+from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
 

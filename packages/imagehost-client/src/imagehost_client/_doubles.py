@@ -10,14 +10,8 @@ if TYPE_CHECKING:
     from imagehost_client._exchange import Environment
 
 
-class Double(Protocol):
-    """A host in memory, with a clock of its own."""
-
-    base_url: str
-    cdn_url: str
-
-    def token_for(self, token: str | None) -> str:
-        """Return the token of a client that a program has given another one, or none."""
+class DoubleClock(Protocol):
+    """The clock of a double and its clients."""
 
     def now(self) -> datetime:
         """Return the current time."""
@@ -25,8 +19,21 @@ class Double(Protocol):
     def monotonic(self) -> float:
         """Return the time of a clock that is not set, in seconds."""
 
-    def sleep(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         """Let the time pass without waiting."""
+
+
+class Double(Protocol):
+    """A host in memory, with a clock of its own."""
+
+    base_url: str
+    cdn_url: str
+
+    @property
+    def clock(self) -> DoubleClock: ...
+
+    def token_for(self, token: str | None) -> str:
+        """Return the token of a client that a program has given another one, or none."""
 
 
 class Sleeper(Protocol):
@@ -55,5 +62,5 @@ def deactivate(double: Double) -> None:
 
 def use_clock(double: Double, environment: Environment, driver: Sleeper) -> None:
     """Replace the clock and the delays of a client."""
-    environment.now, environment.monotonic = double.now, double.monotonic
-    driver.sleep = double.sleep
+    environment.now, environment.monotonic = double.clock.now, double.clock.monotonic
+    driver.sleep = double.clock.advance

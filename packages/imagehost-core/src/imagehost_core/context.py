@@ -70,7 +70,11 @@ class HostContext:
 
 
 def open_context(
-    path: str | os.PathLike[str], settings: Settings, env: Environment, server_processes: int = 1
+    path: str | os.PathLike[str],
+    settings: Settings,
+    env: Environment,
+    server_processes: int = 1,
+    executor: ImageExecutor | None = None,
 ) -> HostContext:
     """Open a data directory; create it if it does not exist.
 
@@ -79,6 +83,7 @@ def open_context(
         settings: All settings of the host.
         env: What the host takes from outside; the clock of the database server replaces the system's.
         server_processes: The number of processes of this machine that share image work.
+        executor: Worker processes that the caller closes; by default the host has its own.
 
     Raises:
         ConflictError: Directory, database and store of images do not belong together, are of a version that
@@ -111,7 +116,7 @@ def open_context(
             closing(open_rate_limits(database, layout.rate_limits, locks, env.clock, reserve))
         )
         env = evolve(env, clock=database.clock or env.clock)
-        executor = stack.enter_context(_new_executor(locks, settings, server_processes, env))
+        executor = executor or stack.enter_context(_new_executor(locks, settings, server_processes, env))
         records = Repositories.of(
             database,
             env.random,

@@ -43,6 +43,7 @@ from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.transform import Transform, parse_transform
 from imagehost_core.uploads import UploadKeywords, UploadOptions
 from imagehost_core.webhooks import HostResolver, resolve_host
+from imagehost_core.workers import ImageExecutor
 
 FIRST_ACCOUNT = "admin"
 """The account that is created in a new data directory: the first operator."""
@@ -86,6 +87,7 @@ class ImageHost:
         server_processes: int = 1,
         recover: bool = True,
         observe: Observer = ignore,
+        executor: ImageExecutor | None = None,
     ) -> ImageHost:
         """Open a data directory; create it, with the account `admin`, if it does not exist.
 
@@ -100,6 +102,8 @@ class ImageHost:
                 share of the image worker processes and of their memory.
             recover: Whether to finish now what a crash has interrupted; a check that is to find it does not.
             observe: Receives measurements, in the threads of the work (`imagehost_core.observer`).
+            executor: Worker processes that several hosts share, which the caller closes after them; by
+                default the host has its own.
 
         Raises:
             InsufficientStorageError: The disk is full.
@@ -108,7 +112,17 @@ class ImageHost:
         """
         used = settings or Settings()
         with translate_disk_errors():
-            return cls(path, used, clock, random, resolve, server_processes, recover=recover, observe=observe)
+            return cls(
+                path,
+                used,
+                clock,
+                random,
+                resolve,
+                server_processes,
+                recover=recover,
+                observe=observe,
+                executor=executor,
+            )
 
     def __init__(
         self,
@@ -121,9 +135,10 @@ class ImageHost:
         *,
         recover: bool = True,
         observe: Observer = ignore,
+        executor: ImageExecutor | None = None,
     ) -> None:
         env = Environment(clock, random, resolve, observe)
-        self._context = context = open_context(path, settings, env, server_processes)
+        self._context = context = open_context(path, settings, env, server_processes, executor)
         env, records, files, units = context.env, context.records, context.files, context.units
         executor, installation, principals = context.executor, context.installation, context.principals
         signing_keys = SigningKeys(records, principals, context.secret)
