@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import attrs
@@ -168,3 +169,27 @@ def test_every_file_of_the_deployment_is_documented(workspace: Path) -> None:
     names = sorted(path.name for path in (workspace / "deploy").iterdir() if path.is_file())
     assert len(names) >= 6
     assert [name for name in names if f"`deploy/{name}`" not in text] == []
+
+
+CACHE = r"\b(LRU|Read)Cache(\[.*\])?\(|class (Blob|Variant|ResponseStart)Cache\b|lru_cache\([A-Z]"
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"), [("unavailable.md", r"\bUnavailableError\("), ("caches.md", CACHE)]
+)
+def test_a_page_names_each_module_with_a_503_or_a_cache_and_the_values_of_its_constants(
+    name: str, pattern: str, workspace: Path
+) -> None:
+    lines = [line.split("|") for line in page(workspace, name).splitlines() if "| `imagehost_" in line]
+    rows = [(cells[2].strip(" `"), cells[4]) for cells in lines]
+    defining = {"imagehost_core.errors", "imagehost_core._util.lru"}
+    found = {
+        ".".join(path.with_suffix("").parts[path.parts.index("src") + 1 :])
+        for package in ("core", "server")
+        for path in workspace.glob(f"packages/imagehost-{package}/src/**/*.py")
+        if re.search(pattern, path.read_text(encoding="utf-8"))
+    }
+    assert {module for module, _ in rows} == found - defining
+    for module, cell in rows:
+        for constant, value in re.findall(r"`([A-Z_]+)` = ([\d,]+)", cell):
+            assert getattr(import_module(module), constant) == int(value.replace(",", "")), (module, constant)

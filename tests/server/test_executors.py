@@ -28,9 +28,9 @@ from imagehost_server._executors import (
     MAX_WAITING_PASSWORDS,
     MEAN_OF_READS,
     PASSWORD_THREADS,
-    RETRY_AFTER_SECONDS,
     SLOW_READ_SECONDS,
     THREADS_AFTER_SLOW_READS_SECONDS,
+    THREADS_RETRY_SECONDS,
     DelayQueue,
     Executors,
     FairQueue,
@@ -86,7 +86,7 @@ async def test_a_full_limiter_rejects_calls_with_retry_after() -> None:
     async with saturated(limiter):
         with pytest.raises(UnavailableError) as rejected:
             await limiter.run(int)
-    assert rejected.value.retry_after == RETRY_AFTER_SECONDS
+    assert rejected.value.retry_after == THREADS_RETRY_SECONDS
     assert await limiter.run(int) == 0
 
 
@@ -118,7 +118,7 @@ async def test_a_call_that_finds_no_free_thread_in_time_is_rejected_and_takes_no
         for _ in range(2):
             with pytest.raises(UnavailableError) as rejected:
                 await limiter.run(int)
-            assert rejected.value.retry_after == RETRY_AFTER_SECONDS
+            assert rejected.value.retry_after == THREADS_RETRY_SECONDS
         ended.set()
     assert await limiter.run(int) == 0
 
@@ -242,7 +242,7 @@ async def test_owners_of_threads_leave_as_many_free_as_each_of_them_holds(
         assert numbers == counts
         with pytest.raises(UnavailableError) as refused:
             await limiter.run(0, int)
-        assert refused.value.retry_after == RETRY_AFTER_SECONDS
+        assert refused.value.retry_after == THREADS_RETRY_SECONDS
         assert await limiter.run(99, int) == 0
     assert await limiter.run(0, int) == 0
 
@@ -288,7 +288,7 @@ async def test_uploads_of_an_account_that_holds_its_share_of_threads_get_503_and
             for token in tokens
         ]
     assert [response.status_code for response in responses] == [503, 200]
-    assert responses[0].headers["retry-after"] == str(RETRY_AFTER_SECONDS)
+    assert responses[0].headers["retry-after"] == str(THREADS_RETRY_SECONDS)
 
 
 UNLIMITED = ServerSettings(

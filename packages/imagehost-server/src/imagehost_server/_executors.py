@@ -32,7 +32,7 @@ MAX_WAITING_PASSWORDS = 400
 """Password checks that may wait: 20 s of work, of which those for one account name are half at most."""
 MAX_DELAYED_SIGN_INS = 1_000
 """Sign-in attempts that may wait for their delay; each is a task without a thread."""
-RETRY_AFTER_SECONDS = 3
+THREADS_RETRY_SECONDS = 3
 """`Retry-After` of a request that is rejected because too many wait."""
 RESERVED_RENDERINGS = 1
 """Renderings beside those in all processes of the pool: a small one has a process in reserve."""
@@ -85,7 +85,7 @@ class ThreadLimiter:
         if self._limiter is None or self._unlimited is None:
             self._limiter, self._unlimited = CapacityLimiter(self._threads), CapacityLimiter(math.inf)
         if self._max_waiting is not None and self._limiter.statistics().tasks_waiting >= self._max_waiting:
-            raise UnavailableError(_TOO_MANY, retry_after=RETRY_AFTER_SECONDS)
+            raise UnavailableError(_TOO_MANY, retry_after=THREADS_RETRY_SECONDS)
         bound = partial(call, *args, **kwargs)
         if math.isinf(self._max_wait_seconds):
             return await to_thread.run_sync(bound, limiter=self._limiter)
@@ -104,7 +104,7 @@ class ThreadLimiter:
                 with fail_after(self._max_wait_seconds):
                     await limiter.acquire_on_behalf_of(borrower)
             except TimeoutError:
-                raise UnavailableError(_TOO_MANY, retry_after=RETRY_AFTER_SECONDS) from None
+                raise UnavailableError(_TOO_MANY, retry_after=THREADS_RETRY_SECONDS) from None
 
 
 class SharedThreadLimiter:
@@ -137,7 +137,7 @@ class SharedThreadLimiter:
         if self._held[owner] >= self._free:
             raise UnavailableError(
                 "expected fewer requests of this kind from one account at a time",
-                retry_after=RETRY_AFTER_SECONDS,
+                retry_after=THREADS_RETRY_SECONDS,
             )
         self._held[owner] += 1
         self._free -= 1
@@ -238,7 +238,7 @@ class FairThreadLimiter:
     async def _wait(self, owner: str, client: str) -> None:
         turn = Event()
         if not self._queue.add(owner, client, turn):
-            raise UnavailableError(_TOO_MANY, retry_after=RETRY_AFTER_SECONDS)
+            raise UnavailableError(_TOO_MANY, retry_after=THREADS_RETRY_SECONDS)
         try:
             await turn.wait()
         except BaseException:

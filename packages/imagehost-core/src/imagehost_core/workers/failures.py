@@ -90,6 +90,8 @@ class SharedFailure(Exception):
         self.error = error
 
 
+WORK_RETRY_SECONDS = 2
+"""`Retry-After` of a render that failed: the next one may find more time or memory."""
 ErrorMapper = Callable[[WorkerFailure], ImageHostError]
 """Returns the error for a failure."""
 
@@ -103,7 +105,7 @@ def _invalid_file(received: str, unit: str = "seconds") -> ErrorMapper:
 
 
 def _unavailable(details: str) -> ErrorMapper:
-    return lambda _failure: UnavailableError(details, retry_after=2)
+    return lambda _failure: UnavailableError(details, retry_after=WORK_RETRY_SECONDS)
 
 
 def _internal(_failure: WorkerFailure) -> ImageHostError:

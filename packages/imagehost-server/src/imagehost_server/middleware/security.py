@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     )
 
 
-RETRY_AFTER_SECONDS = 1
-"""`Retry-After` of a rejected request: most requests take less."""
+CONCURRENCY_RETRY_SECONDS = 1
+"""`Retry-After` of a request beyond the limit of concurrent ones: most requests take less."""
 
 
 class ConcurrencyLimiter:
@@ -82,7 +82,7 @@ class ConcurrencyLimiter:
         in_progress = self._in_progress.get(key, 0)
         if in_progress >= self._limit > 0:
             expected = f"expected at most {self._limit} concurrent requests from one IP address"
-            raise RateLimitError(f"{expected} but received one more", retry_after=RETRY_AFTER_SECONDS)
+            raise RateLimitError(f"{expected} but received one more", retry_after=CONCURRENCY_RETRY_SECONDS)
         self._in_progress[key] = in_progress + 1
         return key
 
@@ -416,37 +416,49 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
         BadRequestError: Its headers are ambiguous. Names every error.
         ForbiddenError: It came over plain HTTP from another machine, and is no probe.
     """
-    size, hosts, codings, has_length = 0, [], [], False
-    for name, value in scope["headers"]:
-        size += len(name) + len(value)
-        if name == b"host":
-            hosts.append(value)
-        elif name == b"transfer-encoding":
-            codings.append(value.strip().lower())
-        elif name == b"content-length":
-            has_length = True
-    if size > MAX_HEADER_BYTES:
-        too_large = FieldError("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}")
-        raise HeadersTooLargeError(errors=[too_large])
-    errors = []
-    # RFC 9112, 3.2: Host is required since HTTP/1.1. Some servers add an empty one where it is missing.
-    if (len(hosts) != 1 or not hosts[0]) and (len(hosts) > 1 or scope["http_version"] not in HTTP_1_0):
-        received = f"{len(hosts)}" if len(hosts) > 1 else "none"
-        errors.append(FieldError("Host", "exactly one header", received))
-    # RFC 9112, 6.1: both together may be an attempt at request smuggling.
-    if codings and has_length:
-        both = "Transfer-Encoding and Content-Length"
-        errors.append(FieldError("the body's length", "one header", both))
-    # RFC 9112, 6.1: no coding but chunked is decoded here.
-    elif codings and codings != [b"chunked"]:
-        errors.append(FieldError("Transfer-Encoding", "chunked", "another coding"))
-    # RFC 9112, 6.1: HTTP/1.0 has no transfer codings, so a proxy may have taken the body for another request.
-    elif codings and scope["http_version"] in HTTP_1_0:
-        errors.append(FieldError("Transfer-Encoding", "none in HTTP/1.0", "chunked"))
-    if errors:
+    if error := _size_error(scope):
+        raise HeadersTooLargeError(errors=[error])
+    if errors := [error for find in (_host_error, _body_length_error) if (error := find(scope))]:
         raise BadRequestError(errors=errors)
     if not is_private(scope, trusted) and not is_probe(scope):
         raise ForbiddenError(_HTTPS_ONLY)
+
+
+def _size_error(scope: HTTPScope) -> FieldError | None:
+    size = sum(len(name) + len(value) for name, value in scope["headers"])
+    if size <= MAX_HEADER_BYTES:
+        return None
+    return FieldError("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}")
+
+
+def _host_error(scope: HTTPScope) -> FieldError | None:
+    """Return an error unless there is one Host, which HTTP/1.0 does not require (RFC 9112, 3.2)."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    if len(hosts) > 1:
+        return FieldError("Host", "exactly one header", f"{len(hosts)}")
+    # Some servers add an empty one where it is missing.
+    is_missing = not hosts or not hosts[0]
+    return (
+        FieldError("Host", "exactly one header", "none") if is_missing and not _is_http_1_0(scope) else None
+    )
+
+
+def _body_length_error(scope: HTTPScope) -> FieldError | None:
+    """Return an error if servers may disagree on where the body ends: request smuggling (RFC 9112, 6.1)."""
+    codings = [value.strip().lower() for name, value in scope["headers"] if name == b"transfer-encoding"]
+    if not codings:
+        return None
+    if any(name == b"content-length" for name, _ in scope["headers"]):
+        return FieldError("the body's length", "one header", "Transfer-Encoding and Content-Length")
+    # No coding but chunked is decoded here.
+    if codings != [b"chunked"]:
+        return FieldError("Transfer-Encoding", "chunked", "another coding")
+    # HTTP/1.0 has no transfer codings, so a proxy may have taken the body for another request.
+    return FieldError("Transfer-Encoding", "none in HTTP/1.0", "chunked") if _is_http_1_0(scope) else None
+
+
+def _is_http_1_0(scope: HTTPScope) -> bool:
+    return scope["http_version"] in HTTP_1_0
 
 
 _HTTPS_ONLY = (

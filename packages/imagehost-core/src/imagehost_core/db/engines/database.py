@@ -24,8 +24,8 @@ SqlValue = str | int | bytes | None
 SqlRow = dict[str, SqlValue]
 """A row of a result, by column name."""
 
-RETRY_AFTER_SECONDS = 5
-"""`Retry-After` of a query that was interrupted by its deadline."""
+DATABASE_RETRY_SECONDS = 5
+"""`Retry-After` of a request that the database did not answer in time."""
 
 
 ALL_IMAGES = "*"

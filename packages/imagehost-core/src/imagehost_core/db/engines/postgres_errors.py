@@ -10,7 +10,7 @@ import psycopg
 from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
-from imagehost_core.db.engines.database import RETRY_AFTER_SECONDS
+from imagehost_core.db.engines.database import DATABASE_RETRY_SECONDS
 from imagehost_core.errors import UnavailableError
 from imagehost_core.storage.durable import translate_disk_full
 
@@ -47,4 +47,4 @@ def translate_errors() -> Iterator[None]:
 
 def unavailable(expected: str) -> UnavailableError:
     """Return the error of a database that does not respond as expected."""
-    return UnavailableError(f"expected {expected}", retry_after=RETRY_AFTER_SECONDS)
+    return UnavailableError(f"expected {expected}", retry_after=DATABASE_RETRY_SECONDS)

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from pathlib import Path
 
 from imagehost_core.db.engines.commit_version import CommitVersion
-from imagehost_core.db.engines.database import RETRY_AFTER_SECONDS, ProcessCaches, SqlRow, SqlValue
+from imagehost_core.db.engines.database import DATABASE_RETRY_SECONDS, ProcessCaches, SqlRow, SqlValue
 from imagehost_core.db.engines.dialect import SQLITE, Dialect, insert_statement
 from imagehost_core.db.engines.sqlite_migrations import migrate, require_known_schema
 from imagehost_core.errors import InternalError, UnavailableError
@@ -373,7 +373,7 @@ def _interrupt_after(connection: sqlite3.Connection, deadline: float | None) -> 
         if getattr(error, "sqlite_errorcode", 0) != sqlite3.SQLITE_INTERRUPT:
             raise
         details = "expected the database to find these items in time but it did not"
-        raise UnavailableError(details, retry_after=RETRY_AFTER_SECONDS) from error
+        raise UnavailableError(details, retry_after=DATABASE_RETRY_SECONDS) from error
     finally:
         connection.set_progress_handler(None, 0)
 
