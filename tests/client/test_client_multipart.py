@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from multipart import MultipartSegment, PushMultipartParser  # type: ignore[import-untyped]
 
 from imagehost_client import SourceChangedError
-from imagehost_client._multipart import CHUNK_BYTES, MultipartBody, boundary_for, build_form, escape_name
+from imagehost_client._multipart import CHUNK_BYTES, MultipartBody, boundary_for, build_forms, escape_name
 from imagehost_client.files import File, open_file
 
 NAMES = st.text(
@@ -38,10 +38,9 @@ def parsed(body: bytes, boundary: str) -> list[tuple[str, str | None, bytes]]:
 def body_of(
     content: bytes, *, fields: list[tuple[str, str]] | None = None, filename: str = "a.png"
 ) -> MultipartBody:
-    form = build_form(
-        fields or [], name="image", filename=filename, media_type="image/png", boundary=boundary_for("key")
-    )
-    return MultipartBody(form, open_file(content))
+    file = open_file(content, filename)
+    (form,) = build_forms(fields or [], [file], name="image", boundary=boundary_for("key"))
+    return MultipartBody(form, file)
 
 
 @given(st.lists(st.tuples(NAMES, VALUES), max_size=5), NAMES, st.binary(max_size=500))

@@ -102,9 +102,9 @@ ALL = [
 @given(data=st.data())
 def test_records_round_trip_through_json(kind: type[Any], data: st.DataObject) -> None:
     record = data.draw(records(kind))
-    text = json.dumps(_wire.encode(record))
+    text = json.dumps(models._to_json(record))
     if isinstance(record, models.Result):
-        assert json.loads(text) == json.loads(record.to_json()) == record.to_dict()
+        assert json.loads(text) == json.loads(record.to_json()) == models._to_json(record)
     decoded = _wire.decode(kind, json.loads(text))
     assert decoded == record
     for attribute in attrs.fields(kind):
@@ -120,7 +120,8 @@ def test_records_round_trip_through_json(kind: type[Any], data: st.DataObject) -
 )
 def test_unknown_fields_are_dropped(kind: type[Any], data: st.DataObject, extra: dict[str, int]) -> None:
     record = data.draw(records(kind))
-    assert _wire.decode(kind, {**_wire.encode(record), **extra}) == record
+    values: Any = models._to_json(record)
+    assert _wire.decode(kind, {**values, **extra}) == record
 
 
 IMAGE: dict[str, Any] = {

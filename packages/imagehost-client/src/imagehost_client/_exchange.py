@@ -26,7 +26,7 @@ from imagehost_client._multipart import (
     Multipart,
     MultipartBody,
     boundary_for,
-    build_batch_form,
+    build_forms,
 )
 from imagehost_client._pacing import RateLimitPacer
 from imagehost_client._redact import redact_headers
@@ -326,7 +326,7 @@ def _verify_checksum(call: Call[T], content: bytes | Multipart | None, result: T
 
 def _content(call: Call[T], files: list[File], key: str | None) -> bytes | Multipart | None:
     if files:
-        forms = build_batch_form(call.fields, files, name=call.file_field, boundary=boundary_for(key or ""))
+        forms = build_forms(call.fields, files, name=call.file_field, boundary=boundary_for(key or ""))
         return Multipart(
             tuple(
                 MultipartBody(form, file, part.progress)

@@ -15,9 +15,9 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from attrs import frozen
+from attrs import asdict, fields, frozen
 
 from imagehost_client import _wire
 from imagehost_client._calls.accounts import get_account
@@ -123,14 +123,7 @@ class Journal:
         """
         if self._owner is None:
             self._owner = owner
-            self._write(
-                {
-                    "journal": VERSION,
-                    "base_url": owner.base_url,
-                    "account": owner.account,
-                    "token_sha256": owner.token_sha256,
-                }
-            )
+            self._write({"journal": VERSION, **asdict(owner)})
         elif not self._owner.is_same(owner):
             raise ConfigurationError(
                 f"expected a journal of {owner} for journal but received one of {self._owner}: "
@@ -297,7 +290,7 @@ def _parse_header(text: str, path: Path) -> Owner:
         header = json.loads(text)
         version = header.get("journal") if isinstance(header, dict) else None
         if version == VERSION:
-            return Owner(*(cast("str", header[name]) for name in ("base_url", "account", "token_sha256")))
+            return Owner(**{field.name: header[field.name] for field in fields(Owner)})
     except (ValueError, KeyError):
         version = None
     received = "a file without a journal's header" if version is None else f"version {version!r}"

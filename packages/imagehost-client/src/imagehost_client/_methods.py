@@ -26,7 +26,7 @@ R = TypeVar("R", bound=Result)
 
 
 class CallRunner(Protocol):
-    """An object that runs calls synchronously: `Client`, or one of its resources."""
+    """An object that runs calls synchronously: `Client`."""
 
     def run(self, call: Call[T], /) -> T:
         """Run a call, and return its result."""
@@ -42,7 +42,7 @@ class CallRunner(Protocol):
 
 
 class AsyncCallRunner(Protocol):
-    """An object that runs calls on an event loop: `AsyncClient`, or one of its resources."""
+    """An object that runs calls on an event loop: `AsyncClient`."""
 
     def run(self, call: Call[T], /) -> Coroutine[None, None, T]:
         """Run a call, and return its result."""
@@ -55,6 +55,22 @@ class AsyncCallRunner(Protocol):
 
     def save_image(self, download: ImageDownload, /) -> Coroutine[None, None, DownloadedImage]:
         """Write the bytes of an image to a file."""
+
+
+class Owner(Protocol):
+    """An object with methods: `Client`, or one of its resources."""
+
+    @property
+    def runner(self) -> CallRunner:
+        """The client."""
+
+
+class AsyncOwner(Protocol):
+    """An object with methods: `AsyncClient`, or one of its resources."""
+
+    @property
+    def runner(self) -> AsyncCallRunner:
+        """The client."""
 
 
 class BoundMethod(Protocol[P, M_co, N_co]):
@@ -131,14 +147,14 @@ class Operation(Method[P, Call[T]], Generic[P, T]):
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
-    def __get__(self, instance: CallRunner, owner: type[object]) -> BoundMethod[P, T, RawResponse[T]]: ...
+    def __get__(self, instance: Owner, owner: type[object]) -> BoundMethod[P, T, RawResponse[T]]: ...
     @overload
     def __get__(
-        self, instance: AsyncCallRunner, owner: type[object]
+        self, instance: AsyncOwner, owner: type[object]
     ) -> AsyncBoundMethod[P, T, RawResponse[T]]: ...
-    def __get__(self, instance: CallRunner | AsyncCallRunner | None, owner: type[object]) -> Any:
+    def __get__(self, instance: Owner | AsyncOwner | None, owner: type[object]) -> Any:
         """Return the method of a client or a resource."""
-        return self if instance is None else self.bind(instance, instance.run, instance.run_raw)
+        return self if instance is None else self.bind(instance, instance.runner.run, instance.runner.run_raw)
 
 
 class BulkOperation(Method[P, Calls[R]], Generic[P, R]):
@@ -148,11 +164,11 @@ class BulkOperation(Method[P, Calls[R]], Generic[P, R]):
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
     def __get__(
-        self, instance: CallRunner, owner: type[object]
+        self, instance: Owner, owner: type[object]
     ) -> BoundMethod[P, list[R], list[RawResponse[ResultList[R]]]]: ...
     @overload
     def __get__(
-        self, instance: AsyncCallRunner, owner: type[object]
+        self, instance: AsyncOwner, owner: type[object]
     ) -> AsyncBoundMethod[P, list[R], list[RawResponse[ResultList[R]]]]: ...
     def __get__(self, instance: Any, owner: type[object]) -> Any:
         """Return the method of a client or a resource."""
@@ -160,18 +176,18 @@ class BulkOperation(Method[P, Calls[R]], Generic[P, R]):
             return self
 
         def run(calls: Calls[R]) -> list[R]:
-            return [item for call in calls for item in instance.run(call).items]
+            return [item for call in calls for item in instance.runner.run(call).items]
 
         def run_raw(calls: Calls[R]) -> list[object]:
-            return [instance.run_raw(call) for call in calls]
+            return [instance.runner.run_raw(call) for call in calls]
 
         async def async_run(calls: Calls[R]) -> list[R]:
-            return [item for call in calls for item in (await instance.run(call)).items]
+            return [item for call in calls for item in (await instance.runner.run(call)).items]
 
         async def async_run_raw(calls: Calls[R]) -> list[object]:
-            return [await instance.run_raw(call) for call in calls]
+            return [await instance.runner.run_raw(call) for call in calls]
 
-        if inspect.iscoroutinefunction(instance.run):
+        if inspect.iscoroutinefunction(instance.runner.run):
             return self.bind(instance, async_run, async_run_raw)
         return self.bind(instance, run, run_raw)
 
@@ -187,18 +203,20 @@ class Listing(Method[P, Call[Page[T]]], Generic[P, T]):
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
     def __get__(
-        self, instance: CallRunner, owner: type[object]
+        self, instance: Owner, owner: type[object]
     ) -> BoundMethod[P, Pager[T], RawResponse[Page[T]]]: ...
     @overload
     def __get__(
-        self, instance: AsyncCallRunner, owner: type[object]
+        self, instance: AsyncOwner, owner: type[object]
     ) -> BoundMethod[P, AsyncPager[T], Coroutine[None, None, RawResponse[Page[T]]]]: ...
     def __get__(self, instance: Any, owner: type[object]) -> Any:
         """Return the method of a client or a resource."""
         if instance is None:
             return self
-        pager: Callable[..., object] = AsyncPager if inspect.iscoroutinefunction(instance.run) else Pager
-        return self.bind(instance, partial(pager, instance.run), instance.run_raw)
+        pager: Callable[..., object] = (
+            AsyncPager if inspect.iscoroutinefunction(instance.runner.run) else Pager
+        )
+        return self.bind(instance, partial(pager, instance.runner.run), instance.runner.run_raw)
 
     def result(self, call: str) -> str:
         """Return the method's return annotation for the function's."""
@@ -211,12 +229,12 @@ class StreamOperation(Method[P, ImageDownload], Generic[P]):
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
-    def __get__(self, instance: CallRunner, owner: type[object]) -> Callable[P, ImageStream]: ...
+    def __get__(self, instance: Owner, owner: type[object]) -> Callable[P, ImageStream]: ...
     @overload
-    def __get__(self, instance: AsyncCallRunner, owner: type[object]) -> Callable[P, AsyncImageStream]: ...
-    def __get__(self, instance: CallRunner | AsyncCallRunner | None, owner: type[object]) -> Any:
+    def __get__(self, instance: AsyncOwner, owner: type[object]) -> Callable[P, AsyncImageStream]: ...
+    def __get__(self, instance: Owner | AsyncOwner | None, owner: type[object]) -> Any:
         """Return the method of a client or a resource."""
-        return self if instance is None else self.bind(instance, instance.stream_image)
+        return self if instance is None else self.bind(instance, instance.runner.stream_image)
 
     def result(self, call: str) -> str:  # noqa: ARG002 - the return annotation does not depend on it
         """Return the method's return annotation."""
@@ -229,14 +247,14 @@ class DownloadOperation(Method[P, ImageDownload], Generic[P]):
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
-    def __get__(self, instance: CallRunner, owner: type[object]) -> Callable[P, DownloadedImage]: ...
+    def __get__(self, instance: Owner, owner: type[object]) -> Callable[P, DownloadedImage]: ...
     @overload
     def __get__(
-        self, instance: AsyncCallRunner, owner: type[object]
+        self, instance: AsyncOwner, owner: type[object]
     ) -> Callable[P, Coroutine[None, None, DownloadedImage]]: ...
-    def __get__(self, instance: CallRunner | AsyncCallRunner | None, owner: type[object]) -> Any:
+    def __get__(self, instance: Owner | AsyncOwner | None, owner: type[object]) -> Any:
         """Return the method of a client or a resource."""
-        return self if instance is None else self.bind(instance, instance.save_image)
+        return self if instance is None else self.bind(instance, instance.runner.save_image)
 
     def result(self, call: str) -> str:  # noqa: ARG002 - the return annotation does not depend on it
         """Return the method's return annotation."""

@@ -54,59 +54,36 @@ class Form:
         return len(self.preamble) + size + len(self.epilogue)
 
 
-def build_batch_form(
+def build_forms(
     fields: Iterable[tuple[str, str]], files: Sequence[File], *, name: str, boundary: str
 ) -> list[Form]:
-    """Return a form for each of several files, whose bytes in this order are one form.
+    """Return a form for each file, whose bytes in this order are one form.
+
+    Text fields precede the files, so the host can validate them early. Names are encoded as browsers do
+    (HTML, *multipart/form-data encoding algorithm*): in UTF-8, with `"`, CR and LF percent-encoded.
 
     Args:
-        fields: Names and values of text fields, which precede the files.
+        fields: Names and values of text fields.
         files: The files.
         name: The name of the file field.
         boundary: The boundary between parts.
     """
-    forms = [
-        build_form(
-            () if position else fields,
-            name=name,
-            filename=file.name,
-            media_type=file.media_type,
-            boundary=boundary,
-        )
-        for position, file in enumerate(files)
-    ]
-    last = len(forms) - 1
-    return [
-        Form(boundary, b"\r\n" * (position > 0) + form.preamble, form.epilogue * (position == last))
-        for position, form in enumerate(forms)
-    ]
-
-
-def build_form(
-    fields: Iterable[tuple[str, str]], *, name: str, filename: str, media_type: str, boundary: str
-) -> Form:
-    """Return the form for one file; text fields precede the file, so the host can validate them early.
-
-    Names are encoded as browsers do (HTML, *multipart/form-data encoding algorithm*): in UTF-8, with
-    `"`, CR and LF percent-encoded.
-
-    Args:
-        fields: Names and values of text fields.
-        name: The name of the file field.
-        filename: The file name.
-        media_type: The content type of the file part.
-        boundary: The boundary between parts.
-    """
-    parts = [
+    before = "".join(
         f'--{boundary}\r\nContent-Disposition: form-data; name="{escape_name(key)}"\r\n\r\n{value}\r\n'
         for key, value in fields
-    ]
-    parts.append(
-        f"--{boundary}\r\n"
-        f'Content-Disposition: form-data; name="{escape_name(name)}"; filename="{escape_name(filename)}"\r\n'
-        f"Content-Type: {media_type}\r\n\r\n"
     )
-    return Form(boundary, _utf8("".join(parts)), f"\r\n--{boundary}--\r\n".encode())
+    forms = []
+    for position, file in enumerate(files, 1):
+        preamble = (
+            f"{before}--{boundary}\r\n"
+            f'Content-Disposition: form-data; name="{escape_name(name)}"; '
+            f'filename="{escape_name(file.name)}"\r\n'
+            f"Content-Type: {file.media_type}\r\n\r\n"
+        )
+        epilogue = f"\r\n--{boundary}--\r\n" if position == len(files) else ""
+        forms.append(Form(boundary, _utf8(preamble), epilogue.encode()))
+        before = "\r\n"
+    return forms
 
 
 def escape_name(name: str) -> str:

@@ -217,12 +217,6 @@ def decode_list(kind: type[T], name: str, data: object) -> ResultList[T]:
     return decode(ResultList[kind], {"items": items})  # type: ignore[valid-type]
 
 
-def encode(record: object) -> dict[str, Any]:
-    """Return a record as a JSON object, without `meta`."""
-    encoded: dict[str, Any] = _converter().unstructure(record)
-    return encoded
-
-
 def _json(body: bytes) -> object:
     try:
         return json.loads(body)
@@ -298,7 +292,7 @@ def _member_or_text(kind: type[StrEnum]) -> Callable[[object, object], StrEnum |
 @cache
 def _converter() -> Converter:
     from cattrs import Converter
-    from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+    from cattrs.gen import make_dict_structure_fn, override
 
     def is_result(kind: Any) -> bool:
         origin = getattr(kind, "__origin__", kind)
@@ -311,12 +305,7 @@ def _converter() -> Converter:
     converter.register_structure_hook(datetime, _parse_datetime)
     for kind in (Format, MemberStatus, BulkStatus, EventKind, Role):
         converter.register_structure_hook(kind | str, _member_or_text(kind))
-        converter.register_unstructure_hook(kind | str, str)
-    converter.register_unstructure_hook(datetime, rfc3339)
     converter.register_structure_hook_factory(
         is_result, lambda kind: make_dict_structure_fn(kind, converter, meta=override(omit=True))
-    )
-    converter.register_unstructure_hook_factory(
-        is_result, lambda kind: make_dict_unstructure_fn(kind, converter, meta=override(omit=True))
     )
     return converter

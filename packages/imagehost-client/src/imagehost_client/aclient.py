@@ -43,23 +43,7 @@ class AsyncResource:
     """The base class of resources: the operations on one kind of record."""
 
     def __init__(self, client: AsyncClient) -> None:
-        self._client = client
-
-    async def run(self, call: Call[T], /) -> T:
-        """Run a call, and return its result."""
-        return await self._client.run(call)
-
-    async def run_raw(self, call: Call[T], /) -> RawResponse[T]:
-        """Run a call, and return its response."""
-        return await self._client.run_raw(call)
-
-    def stream_image(self, download: ImageDownload, /) -> AsyncImageStream:
-        """Return the bytes of an image as they arrive."""
-        return self._client.stream_image(download)
-
-    async def save_image(self, download: ImageDownload, /) -> DownloadedImage:
-        """Write the bytes of an image to a file."""
-        return await self._client.save_image(download)
+        self.runner = client
 
 
 class AsyncImages(AsyncResource, ImageOperations):
@@ -125,6 +109,11 @@ class AsyncClient(BaseClient["httpx2.AsyncBaseTransport", "httpx2.AsyncClient", 
 
         self._driver = AsyncDriver(http_client or httpx2.AsyncClient(transport=transport), self.config.token)
         return self._driver
+
+    @property
+    def runner(self) -> AsyncClient:
+        """The client, as its resources have it."""
+        return self
 
     def bind_resources(self) -> None:
         """Create the resources of this client."""

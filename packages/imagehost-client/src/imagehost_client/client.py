@@ -44,23 +44,7 @@ class Resource:
     """The base class of resources: the operations on one kind of record."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def run(self, call: Call[T], /) -> T:
-        """Run a call, and return its result."""
-        return self._client.run(call)
-
-    def run_raw(self, call: Call[T], /) -> RawResponse[T]:
-        """Run a call, and return its response."""
-        return self._client.run_raw(call)
-
-    def stream_image(self, download: ImageDownload, /) -> ImageStream:
-        """Return the bytes of an image as they arrive."""
-        return self._client.stream_image(download)
-
-    def save_image(self, download: ImageDownload, /) -> DownloadedImage:
-        """Write the bytes of an image to a file."""
-        return self._client.save_image(download)
+        self.runner = client
 
 
 class Images(Resource, ImageOperations):
@@ -126,6 +110,11 @@ class Client(BaseClient["httpx2.BaseTransport", "httpx2.Client", "UploadIterator
 
         self._driver = SyncDriver(http_client or httpx2.Client(transport=transport), self.config.token)
         return self._driver
+
+    @property
+    def runner(self) -> Client:
+        """The client, as its resources have it."""
+        return self
 
     def bind_resources(self) -> None:
         """Create the resources of this client."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncImageStream", "ImageStream"]
 
-log = logging.getLogger("imagehost_client")
+log: logging.Logger = logging.getLogger("imagehost_client")
 
 
 def _new_hash() -> _Hash:

@@ -76,8 +76,8 @@ class ImageHostError(Exception):
 
     code: str = "ERROR"
     default_message: ClassVar[str] = "The call failed"
-    default_status: ClassVar[int | None] = None
-    """The HTTP status of the host's responses with this error, if it is one of the host."""
+    default_status: ClassVar[int] = 0
+    """The HTTP status of the host's responses with this error; 0 if hosts do not respond with it."""
 
     def __init__(
         self,
@@ -277,16 +277,14 @@ class WebhookVerificationError(ImageHostError, ValueError):
 
 
 _OF_HOSTS = [
-    kind
-    for kind in (*ImageHostError.__subclasses__(), *ServerError.__subclasses__())
-    if kind.default_status is not None
+    kind for kind in (*ImageHostError.__subclasses__(), *ServerError.__subclasses__()) if kind.default_status
 ]
 
 BY_CODE: dict[str, type[ImageHostError]] = {kind.code: kind for kind in _OF_HOSTS}
 """Error classes by the host's error code."""
 
 BY_STATUS: dict[int, type[ImageHostError]] = {
-    **{kind.default_status: kind for kind in _OF_HOSTS if kind.default_status is not None},
+    **{kind.default_status: kind for kind in _OF_HOSTS},
     502: UnavailableError,
     504: UnavailableError,
 }

@@ -58,7 +58,25 @@ class AsyncCallsRunner(Protocol):
         """Run the calls, and return their result."""
 
 
-class UploadIterator:
+class _UploadResults:
+    """The results of a batch upload."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._results: dict[int, UploadResult] = {}
+
+    @property
+    def total(self) -> int:
+        """The number of files; 0 before they are counted."""
+        return self._batch.total
+
+    @property
+    def results(self) -> list[UploadResult]:
+        """The results so far, in the order of the sources."""
+        return [result for _, result in sorted(self._results.items())]
+
+
+class UploadIterator(_UploadResults):
     """The results of a batch upload, each as soon as its file is finished.
 
     Uploads begin with the first result that is requested. `close`, the end of a `with` block or an exception
@@ -69,19 +87,8 @@ class UploadIterator:
     """
 
     def __init__(self, batch: Batch, run: CallsRunner, environment: Environment) -> None:
-        self._batch = batch
-        self._results: dict[int, UploadResult] = {}
+        super().__init__(batch)
         self._iterator = _upload_in_threads(batch, run, environment, self._results)
-
-    @property
-    def total(self) -> int:
-        """The number of files; 0 before the first result is requested."""
-        return self._batch.total
-
-    @property
-    def results(self) -> list[UploadResult]:
-        """The results so far, in the order of the sources."""
-        return _in_order(self._results)
 
     def close(self) -> None:
         """Cancel the uploads that are not finished."""
@@ -105,7 +112,7 @@ class UploadIterator:
         self.close()
 
 
-class AsyncUploadIterator:
+class AsyncUploadIterator(_UploadResults):
     """The results of a batch upload, each as soon as its file is finished.
 
     It is used in an `async with` block. Its end, an exception or a cancellation cancels the uploads that
@@ -113,22 +120,11 @@ class AsyncUploadIterator:
     """
 
     def __init__(self, batch: Batch, run: AsyncCallsRunner, environment: Environment) -> None:
-        self._batch = batch
+        super().__init__(batch)
         self._environment = environment
         self._run = run
-        self._results: dict[int, UploadResult] = {}
         self._context: AbstractAsyncContextManager[MemoryObjectReceiveStream[UploadResult]] | None = None
         self._stream: MemoryObjectReceiveStream[UploadResult] | None = None
-
-    @property
-    def total(self) -> int:
-        """The number of files; 0 before the block is entered."""
-        return self._batch.total
-
-    @property
-    def results(self) -> list[UploadResult]:
-        """The results so far, in the order of the sources."""
-        return _in_order(self._results)
 
     def __aiter__(self) -> Self:
         return self
@@ -263,7 +259,3 @@ def _join(threads: list[threading.Thread]) -> None:
     for thread in threads:
         if thread.ident is not None:
             thread.join(max(0.0, deadline - monotonic()))
-
-
-def _in_order(results: dict[int, UploadResult]) -> list[UploadResult]:
-    return [result for _, result in sorted(results.items())]

@@ -14,6 +14,8 @@ from datetime import datetime
 from functools import update_wrapper
 from typing import ParamSpec, TypeVar
 
+from attrs import fields
+
 from imagehost_client._types import (
     UNSET,
     AccountRef,
@@ -25,6 +27,7 @@ from imagehost_client._types import (
     WebhookRef,
 )
 from imagehost_client.models import (
+    AccountLimits,
     Album,
     ApiKey,
     Image,
@@ -254,11 +257,7 @@ CHECKS: dict[str, Check] = {
     "new_password": text(1, is_secret=True),
     "role": choice(*Role),
     "quota_bytes": integer(0),
-    "api_per_minute": integer(0),
-    "api_per_hour": integer(0),
-    "api_per_day": integer(0),
-    "uploads_per_minute": integer(0),
-    "bulk_ids_per_minute": integer(0),
+    **{limit.name: integer(0) for limit in fields(AccountLimits)},
 }
 """The checks of arguments by name; images, albums and other records are checked where their ids are read."""
 

@@ -42,7 +42,7 @@ class FailedFile(Result):
             self.details,
             message=self.message,
             code=self.code,
-            status=kind.default_status,
+            status=kind.default_status or None,
             request_id=self.meta.request_id,
             rate_limit=self.meta.rate_limit,
         )

@@ -187,10 +187,6 @@ class CommandContext:
             )
         return self.connection
 
-    def named_profile(self) -> Profile | None:
-        """Return the profile of the connection, if it has one."""
-        return self.resolve().profile
-
 
 pass_context = click.make_pass_decorator(CommandContext)
 """A decorator that passes the `CommandContext` as the first argument."""

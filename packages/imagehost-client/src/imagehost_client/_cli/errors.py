@@ -130,7 +130,8 @@ def find_hint(error: BaseException, connection: Connection | None) -> str | None
     """
     if isinstance(error, errors.APIConnectionError) and UNTRUSTED_CERTIFICATE in str(error):
         return "to trust the host's certificate, set SSL_CERT_FILE to a file with it or with that of its CA"
-    return next((hint(connection) for kind, hint in HINTS.items() if isinstance(error, kind)), None)
+    hint = next((hint for kind, hint in HINTS.items() if isinstance(error, kind)), None)
+    return hint(connection) if callable(hint) else hint
 
 
 def describe_content(path: str | Path) -> str | None:
@@ -176,10 +177,6 @@ def _unauthorized(connection: Connection | None) -> str | None:
     return f"the token is from {connection.token_source}: set it to a token of {connection.base_url}"
 
 
-def _forbidden(_: Connection | None) -> str:
-    return "`imagehost-client login` creates a session, which has all permissions of your account"
-
-
 def _unreachable(connection: Connection | None) -> str | None:
     if connection is None or not connection.base_url:
         return "check that the host is running, and that the URL is correct"
@@ -189,21 +186,19 @@ def _unreachable(connection: Connection | None) -> str | None:
     )
 
 
-def _unavailable(_: Connection | None) -> str:
-    return "the host, or a proxy in front of it, is overloaded or restarting: try again later"
-
-
-def _storage(_: Connection | None) -> str:
-    return "`imagehost-client account` prints usage and quota, `imagehost-client rm` frees space"
-
-
-HINTS: dict[type[errors.ImageHostError], Callable[[Connection | None], str | None]] = {
+HINTS: dict[type[errors.ImageHostError], str | Callable[[Connection | None], str | None]] = {
     errors.ConfigurationError: _configuration,
     errors.UnauthorizedError: _unauthorized,
-    errors.ForbiddenError: _forbidden,
+    errors.ForbiddenError: (
+        "`imagehost-client login` creates a session, which has all permissions of your account"
+    ),
     errors.APIConnectionError: _unreachable,
-    errors.UnavailableError: _unavailable,
-    errors.InsufficientStorageError: _storage,
+    errors.UnavailableError: (
+        "the host, or a proxy in front of it, is overloaded or restarting: try again later"
+    ),
+    errors.InsufficientStorageError: (
+        "`imagehost-client account` prints usage and quota, `imagehost-client rm` frees space"
+    ),
 }
 """Hints by class of error."""
 

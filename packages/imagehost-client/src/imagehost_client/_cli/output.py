@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import click
 from attrs import define, frozen
 
-from imagehost_client import _wire
+from imagehost_client.models import Result
 
 if TYPE_CHECKING:
     import rich.console
@@ -109,9 +109,9 @@ class Console:
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise click.Abort
 
-    def print_record(self, record: object) -> None:
+    def print_record(self, record: Result) -> None:
         """Write a record as JSON."""
-        self.print(json.dumps(_wire.encode(record), indent=2, ensure_ascii=False))
+        self.print(record.to_json(indent=2))
 
     def print_list(
         self, records: Iterable[T], columns: tuple[Column[T], ...], *, limit: int | None, as_json: bool
@@ -127,7 +127,8 @@ class Console:
         chosen = islice(records, limit)
         if as_json:
             for record in chosen:
-                self.print(json.dumps(_wire.encode(record)))
+                assert isinstance(record, Result)
+                self.print(json.dumps(record.to_dict()))
         elif sys.stdout.isatty():
             print_table(chosen, tuple(column for column in columns if column.is_in_table))
         else:

@@ -14,7 +14,6 @@ from typing import Unpack
 import click
 from attrs import define, field, frozen
 
-from imagehost_client import _wire
 from imagehost_client._batches import FATAL_ERRORS, UploadResult
 from imagehost_client._calls.uploads import MAX_FILES_PER_REQUEST
 from imagehost_client._cli.albums import find_album
@@ -172,7 +171,7 @@ LINES: dict[str, Callable[[Image], str]] = {
     "markdown": lambda image: image.links.markdown,
     "html": lambda image: image.links.html,
     "bbcode": lambda image: image.links.bbcode,
-    "json": lambda image: json.dumps(_wire.encode(image)),
+    "json": lambda image: json.dumps(image.to_dict()),
 }
 """The line that `upload` prints for an image, by `--format`."""
 
