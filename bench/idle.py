@@ -23,8 +23,9 @@ MIB = 2**20
 SETTLE_SECONDS = 20.0
 """Time after the start until the first cleanup is done and the webhook sender polls slowly."""
 ROLES = {
-    "serve/supervisor.py": "supervisor",
-    "imagehost_server.serve.worker": "server",
+    "serve.supervisor": "supervisor",
+    "resource_tracker": "supervisor",
+    "multiprocessing.spawn": "server",
     "imagehost_core.workers.main": "image worker",
 }
 """Parts of command lines by which processes are recognised."""

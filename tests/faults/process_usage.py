@@ -10,12 +10,13 @@ from statistics import fmean, linear_regression
 from time import monotonic
 
 from attrs import define, field, frozen
+from tests.server_processes import SERVER_PROCESS
 
 MIB = 2**20
 WINDOW_SECONDS = 120.0
 """Seconds of the windows whose minima `fit_slope` takes: requests in progress only add to a process."""
 MIN_WINDOWS = 3
-ROLES = {"serve.worker": "server process"}
+ROLES = {SERVER_PROCESS: "server process", "resource_tracker": "supervisor"}
 """Parts of a command line, and the role of the process; their children are image workers."""
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.server_processes import server_processes
 
 from imagehost_server.metrics import FOLDER_VARIABLE
 from imagehost_server.testing import running
@@ -44,12 +45,6 @@ def wait_for(origin: str, key: tuple[str, ...], value: float) -> None:
         assert time.monotonic() < deadline
 
 
-def children(supervisor: int) -> list[int]:
-    """Return the process IDs of the server processes."""
-    pids = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text(encoding="ascii").split()
-    return [int(pid) for pid in pids if b"serve.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-
-
 def test_totals_of_all_processes_are_the_requests_that_were_sent_over_kills(tmp_path: Path) -> None:
     key = ("imagehost_http_requests_total", "GET", "/v1/gallery", "200")
     starts = ("imagehost_process_starts_total", "server")
@@ -59,13 +54,15 @@ def test_totals_of_all_processes_are_the_requests_that_were_sent_over_kills(tmp_
             for _ in range(REQUESTS):
                 assert httpx2.get(f"{server.base_url}/gallery", timeout=PATIENCE).status_code == 200
             wait_for(server.origin, key, REQUESTS * (killed + 1))
-            victim = children(server.process.pid)[0]
+            victim = server_processes(server.process.pid)[0]
             os.kill(victim, signal.SIGKILL)
             wait_for(server.origin, starts, 3 + killed)
         assert scrape(server.origin)[key] == 3 * REQUESTS
         names = {labels[0] for name, *labels in scrape(server.origin) if name.endswith("memory_bytes")}
         assert {"supervisor", "image_workers"} < names
-        variables_of_child = Path(f"/proc/{children(server.process.pid)[0]}/environ").read_text().split("\0")
+        variables_of_child = (
+            Path(f"/proc/{server_processes(server.process.pid)[0]}/environ").read_text().split("\0")
+        )
         (folder,) = (
             line.partition("=")[2] for line in variables_of_child if line.startswith(FOLDER_VARIABLE)
         )

@@ -19,6 +19,7 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 from tests.live_files import iter_files
+from tests.server_processes import server_processes
 
 from imagehost_core import ImageHost
 from imagehost_core.formats import Format, sniff
@@ -98,19 +99,6 @@ def test_sigterm_completes_requests_in_progress(tmp_path: Path) -> None:
     assert list(staging.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_workers_exit_when_the_supervisor_is_killed(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    first = start(data, "--workers", "2")
-    first.process.send_signal(signal.SIGKILL)
-    first.process.wait()
-    assert first.process.stdout is not None
-    first.process.stdout.close()
-    with running(data, "--port", str(first.port)) as second:
-        assert second.port == first.port
-        assert httpx2.get(f"{second.origin}/healthz").status_code == 200
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(("variables", "arenas"), [({}, "2"), ({"MALLOC_ARENA_MAX": "7"}, "7")])
 def test_server_processes_have_two_arenas_unless_the_environment_has_a_number(
@@ -118,8 +106,8 @@ def test_server_processes_have_two_arenas_unless_the_environment_has_a_number(
 ) -> None:
     monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
     with running(tmp_path / "data", variables=variables) as server:
-        pids = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-        (environ,) = [Path(f"/proc/{pid}/environ").read_bytes().decode() for pid in pids]
+        (pid,) = server_processes(server.process.pid)
+        environ = Path(f"/proc/{pid}/environ").read_bytes().decode()
     assert f"MALLOC_ARENA_MAX={arenas}" in environ.split("\0")
 
 
@@ -194,11 +182,8 @@ def test_cdn_url_may_have_no_path(tmp_path: Path, png: bytes) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the process by /proc")
 def test_a_worker_that_dies_is_replaced_and_logged(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--workers", "2") as server:
-        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
-        (worker, *_) = [
-            child for child in children if b"serve.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
-        ]
-        os.kill(int(worker), signal.SIGKILL)
+        worker, *_ = server_processes(server.process.pid)
+        os.kill(worker, signal.SIGKILL)
         deadline = time.monotonic() + 30
         while "server worker exited" not in server.log.read_text(encoding="utf-8"):
             assert time.monotonic() < deadline

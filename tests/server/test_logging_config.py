@@ -8,13 +8,11 @@ import re
 import sys
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import to_rfc3339
 from imagehost_server.logging_config import FORMATTERS, JsonFormatter, LineFormatter, logging_config
-from imagehost_server.serve.supervisor import log_warning
 from imagehost_server.settings import LogFormat
 
 
@@ -92,12 +90,3 @@ def test_every_value_of_the_setting_has_a_formatter() -> None:
     assert FORMATTERS.keys() == {each.value for each in LogFormat}
     config = logging_config("info", LogFormat.JSON)
     assert config["formatters"] == {"line": {"()": JsonFormatter}}
-
-
-def test_the_supervisor_writes_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
-    log_warning("server worker exited", {"pid": 7})
-    log_warning("server worker exited", {"pid": 7}, "json")
-    as_line, as_json = capsys.readouterr().err.splitlines()
-    assert as_line.endswith("Z WARNING imagehost.server server worker exited pid=7")
-    members = json.loads(as_json)
-    assert (members["level"], members["event"], members["pid"]) == ("WARNING", "server worker exited", 7)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.server_processes import IMAGE_WORKER, children, is_running, server_processes
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running
@@ -25,16 +26,6 @@ def server(tmp_path: Path, no_limits: dict[str, str]) -> Iterator[RunningServer]
     variables = {**no_limits, "IMAGEHOST_RENDERING_PROCESSES": "2"}
     with running(tmp_path / "data", "--workers", "3", variables=variables) as server:
         yield server
-
-
-def processes(pid: int, part: str) -> list[int]:
-    """Return the descendants of a process whose command lines contain a text."""
-    paths = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [int(child) for path in paths for child in path.read_text(encoding="ascii").split()]
-    found = [
-        child for child in children if part in Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8")
-    ]
-    return [*found, *(each for child in children for each in processes(child, part))]
 
 
 def upload(server: RunningServer, seed: int) -> httpx2.Response:
@@ -63,15 +54,15 @@ def test_each_process_has_its_share_of_the_image_workers_and_one_for_light_work(
     for thread in threads:
         thread.join()
     assert statuses == [200] * 8
-    for process in processes(server.process.pid, "imagehost_server.serve.worker"):
-        assert 1 <= len(processes(process, "imagehost_core.workers.main")) <= 2
+    for process in server_processes(server.process.pid):
+        assert 1 <= len(children(process, IMAGE_WORKER)) <= 2
 
 
 def test_uploads_go_on_after_the_death_of_a_server_process(server: RunningServer) -> None:
     assert upload(server, 1).status_code == 200
-    killed, *_ = processes(server.process.pid, "imagehost_server.serve.worker")
+    killed, *_ = server_processes(server.process.pid)
     os.kill(killed, signal.SIGKILL)
-    wait_until(lambda: f"exited; starting another pid={killed}" in server.log.read_text(encoding="utf-8"))
+    wait_until(lambda: f"server worker exited pid={killed}" in server.log.read_text(encoding="utf-8"))
     assert upload(server, 2).status_code == 200
 
 
@@ -79,7 +70,8 @@ def test_uploads_go_on_after_the_death_of_a_server_process(server: RunningServer
 def test_no_process_is_left_when_the_server_has_stopped(tmp_path: Path, no_limits: dict[str, str]) -> None:
     with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:
         assert upload(server, 1).status_code == 200
-        pids = processes(server.process.pid, "imagehost")
+        pids = server_processes(server.process.pid)
+        pids += [worker for pid in pids for worker in children(pid, IMAGE_WORKER)]
         assert len(pids) >= 3
         assert server.stop() == 0
-        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+        wait_until(lambda: not any(map(is_running, pids)))

@@ -1,8 +1,8 @@
-"""The supervisor of the server processes, with small programs in their place."""
+"""The supervisor of the server processes: `imagehost serve`, and one with shorter times than its own."""
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
 import re
 import signal
@@ -10,170 +10,203 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import httpx2
 import pytest
+from tests.server_processes import children, is_running, server_processes
 
-from imagehost_server.serve import supervisor
-from imagehost_server.serve.server import DatedServerState
-from imagehost_server.testing import running
+from imagehost_server.serve.config import ServerConfig
+from imagehost_server.serve.server import DatedServerState, EventDrivenServer
+from imagehost_server.serve.supervisor import PING, ServerProcess
+from imagehost_server.settings import load
+from imagehost_server.testing import environment, running
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server has no supervisor there")
 
-CHILD = """
-import os, signal, socket, sys, time
-log, behaviour, channel = sys.argv[1], sys.argv[2], socket.socket(fileno=int(sys.argv[3]))
-def write(event):
-    with open(log, "a") as file:
-        file.write(f"{event} {os.getpid()}\\n")
-def stop(*_):
-    write("stopped")
-    os._exit(0)
-signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "stubborn" else stop)
-write("started")
-if behaviour == "fails":
-    sys.exit(3)
-write("ready")
-channel.send(b"r")
-write("serving")
-if behaviour == "hangs" and open(log).read().count("started") == 1:
-    time.sleep(60)
-while data := channel.recv(100):
-    if b"d" in data:
-        write("drained")
-    channel.send(data)
-write("orphaned")
+PROGRAM = """
+import os, socket, sys
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+from imagehost_server.serve import supervisor
+from imagehost_server.settings import load
+
+supervisor.PING_SECONDS = supervisor.STOP_SECONDS = 0.2
+data, module = Path(sys.argv[1]), import_module(sys.argv[2])
+config = module.ServerConfig(data, load(data, {}, {})[0])
+
+def shorten_health_check():
+    if os.read(0, 1):
+        config.timeout_worker_healthcheck = 0.2
+
+Thread(target=shorten_health_check, daemon=True).start()
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    sys.exit(supervisor.Supervisor(config, listener).run())
 """
-"""A child: it logs its events to a file, and answers pings unless its behaviour is another."""
+"""A supervisor with shorter times; that of a health check is shorter once a line was written to it."""
 
-Start = Callable[..., subprocess.Popen[str]]
+FAILING = """
+from imagehost_server.serve import config
 
+async def failing(scope, receive, send):
+    await receive()
+    await send({"type": "lifespan.startup.failed", "message": "no room"})
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    """The log of the children."""
-    (tmp_path / "log").touch()
-    return tmp_path / "log"
-
-
-@pytest.fixture
-def start(tmp_path: Path, log: Path) -> Iterator[Start]:
-    """A function that starts a supervisor with children of the given behaviours."""
-    program = tmp_path / "child.py"
-    program.write_text(CHILD, encoding="utf-8")
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*behaviours: str, **options: object) -> subprocess.Popen[str]:
-        base = [sys.executable, "-S", str(program), str(log)]
-        commands = [[*base, behaviour] for behaviour in behaviours]
-        values = {"commands": commands, "descriptors": [], "log_warnings": True}
-        argument = json.dumps(values | options)
-        # Without site-packages, as `runner` starts it.
-        command = [sys.executable, "-I", "-S", str(supervisor.__file__), argument]
-        started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
+class ServerConfig(config.ServerConfig):
+    def load_app(self):
+        return lambda: failing
+"""
+"""A configuration whose application cannot start."""
 
 
-def events(log: Path, kind: str, count: int = 1) -> list[int]:
-    """Wait until the log has a number of events of a kind; return their process IDs."""
-    deadline = time.monotonic() + 30
-    while True:
-        lines = [line.split() for line in log.read_text(encoding="utf-8").splitlines()]
-        pids = [int(line[1]) for line in lines if len(line) == 2 and line[0] == kind]
-        if len(pids) >= count:
-            return pids
-        assert time.monotonic() < deadline, lines
-        time.sleep(0.01)
+@contextmanager
+def supervise(
+    directory: Path, module: str = "imagehost_server.serve.config"
+) -> Iterator[subprocess.Popen[str]]:
+    """Run `PROGRAM` for a block, with the configuration of a module."""
+    command = [sys.executable, "-c", PROGRAM, str(directory / "data"), module]
+    variables = environment({"PYTHONPATH": str(directory)})
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=variables, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
-def stop(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> str:
-    """Stop a supervisor; return its standard error."""
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
-    assert process.returncode == 0
-    return errors
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_all_children_and_then_the_supervisor(start: Start, log: Path, number: int) -> None:
-    process = start("serves", "serves")
-    pids = events(log, "ready", 2)
-    assert stop(process, number) == ""
-    assert sorted(events(log, "stopped", 2)) == sorted(pids)
+def serving_process(supervisor: subprocess.Popen[str]) -> int:
+    """Wait until the one process of `PROGRAM` serves requests; return its ID."""
+    assert supervisor.stdout is not None
+    port = int(supervisor.stdout.readline())
+    wait_until(lambda: status_of(f"http://127.0.0.1:{port}/healthz") == 200)
+    (pid,) = server_processes(supervisor.pid)
+    return pid
 
 
-def test_children_that_drain_serve_on_until_the_second_signal(start: Start, log: Path) -> None:
-    process = start("serves", "serves", drain_seconds=600)
-    events(log, "serving", 2)
-    process.send_signal(signal.SIGTERM)
-    assert len(set(events(log, "drained", 2))) == 2
-    assert "stopped" not in log.read_text(encoding="utf-8")
-    assert stop(process) == ""
-    assert len(events(log, "stopped", 2)) == 2
-
-
-def test_children_that_drain_are_stopped_after_a_time(start: Start, log: Path) -> None:
-    process = start("serves", drain_seconds=0.2)
-    events(log, "serving")
-    assert stop(process) == ""
-    assert events(log, "drained") == events(log, "stopped")
-
-
-def test_a_child_that_dies_is_replaced_and_logged(start: Start, log: Path) -> None:
-    process = start("serves", "serves")
-    killed, other = events(log, "ready", 2)
-    os.kill(killed, signal.SIGKILL)
-    *_, replacement = events(log, "ready", 3)
-    assert f"server worker exited; starting another pid={killed} exitcode=-9\n" in stop(process)
-    assert sorted(events(log, "stopped", 2)) == sorted([other, replacement])
+def status_of(url: str) -> int:
+    """Return the status of a response on a connection of its own; 0 if nothing listens."""
+    with suppress(httpx2.TransportError):
+        return httpx2.get(url, timeout=60).status_code
+    return 0
 
 
 @pytest.mark.slow
-def test_a_child_that_answers_no_ping_is_replaced(start: Start, log: Path) -> None:
-    process = start("hangs", ping_seconds=1.5)
-    hanging, replacement = events(log, "ready", 2)
-    assert f"pid={hanging} exitcode=-9" in stop(process)
-    assert events(log, "stopped") == [replacement]
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_all_processes(tmp_path: Path, number: signal.Signals) -> None:
+    with running(tmp_path / "data", "--workers", "2") as server:
+        pids = server_processes(server.process.pid)
+        assert len(pids) == 2
+        server.process.send_signal(number)
+        assert server.process.wait(60) == 0
+        assert not any(map(is_running, pids))
 
 
-def test_a_child_that_does_not_stop_is_killed(start: Start, log: Path) -> None:
-    process = start("stubborn", stop_seconds=0.2)
-    (pid,) = events(log, "started")
-    stop(process)
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+@pytest.mark.slow
+def test_processes_end_with_a_killed_supervisor_and_the_next_start_has_the_port(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--workers", "2") as server:
+        pids = server_processes(server.process.pid)
+        server.process.kill()
+        server.process.wait()
+        with running(tmp_path / "data", "--port", str(server.port)) as second:
+            assert status_of(f"{second.origin}/healthz") == 200
+            assert not any(map(is_running, pids))
 
 
-def test_a_child_that_cannot_start_stops_the_supervisor_with_its_status(start: Start, log: Path) -> None:
-    process = start("serves", "fails")
-    process.communicate(timeout=30)
-    assert process.returncode == supervisor.STARTUP_FAILURE
-    assert "ready" not in log.read_text(encoding="utf-8") or events(log, "stopped") == events(log, "ready")
+@pytest.mark.slow
+def test_a_server_that_drains_serves_on_until_the_second_signal(tmp_path: Path) -> None:
+    variables = {"IMAGEHOST_SERVER_DRAIN_SECONDS": "600"}
+    with running(tmp_path / "data", "--workers", "2", variables=variables) as server:
+        wait_until(lambda: status_of(f"{server.origin}/readyz") == 200)
+        server.process.terminate()
+        wait_until(lambda: status_of(f"{server.origin}/readyz") == 503)
+        assert {status_of(f"{server.origin}/healthz") for _ in range(8)} == {200}
+        server.process.terminate()
+        assert server.process.wait(60) == 0
 
 
-def test_sighup_replaces_each_child_once_its_successor_is_ready(start: Start, log: Path) -> None:
-    process = start("serves", "serves")
-    old = events(log, "serving", 2)
-    process.send_signal(signal.SIGHUP)
-    assert sorted(events(log, "stopped", 2)) == sorted(old)
-    kinds = [line.split()[0] for line in log.read_text(encoding="utf-8").splitlines()]
-    assert kinds[: kinds.index("stopped")].count("ready") >= 3
-    new = events(log, "ready", 4)[2:]
-    assert stop(process) == ""
-    assert sorted(events(log, "stopped", 4)[2:]) == sorted(new)
+@pytest.mark.slow
+def test_a_server_that_drains_stops_after_a_time(tmp_path: Path) -> None:
+    with running(tmp_path / "data", variables={"IMAGEHOST_SERVER_DRAIN_SECONDS": "0.1"}) as server:
+        server.process.terminate()
+        assert server.process.wait(60) == 0
 
 
-def test_children_exit_when_the_supervisor_is_killed(start: Start, log: Path) -> None:
-    process = start("serves", "serves")
-    # A child that is ready still has to say so, which fails once the supervisor is gone.
-    pids = events(log, "serving", 2)
-    process.kill()
-    assert sorted(events(log, "orphaned", 2)) == sorted(pids)
+@pytest.mark.slow
+def test_sighup_replaces_all_processes_without_refusing_a_request(tmp_path: Path) -> None:
+    with running(tmp_path / "data", "--workers", "2") as server:
+        old = set(server_processes(server.process.pid))
+        server.process.send_signal(signal.SIGHUP)
+        statuses = set[int]()
+
+        def is_replaced() -> bool:
+            statuses.add(status_of(f"{server.origin}/healthz"))
+            new = set(server_processes(server.process.pid))
+            return len(new) == 2 and not new & old
+
+        wait_until(is_replaced)
+        assert statuses == {200}
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
+    with supervise(tmp_path) as supervisor:
+        pid = serving_process(supervisor)
+        os.kill(pid, signal.SIGSTOP)
+        assert supervisor.stdin is not None
+        supervisor.stdin.write("\n")
+        supervisor.stdin.flush()
+        wait_until(lambda: server_processes(supervisor.pid) not in ([], [pid]))
+        supervisor.terminate()
+        _, errors = supervisor.communicate(timeout=60)
+    assert f"server worker exited pid={pid} exitcode=-9\n" in errors
+
+
+@pytest.mark.slow
+def test_a_process_that_does_not_stop_is_killed(tmp_path: Path) -> None:
+    with supervise(tmp_path) as supervisor:
+        pid = serving_process(supervisor)
+        os.kill(pid, signal.SIGSTOP)
+        supervisor.terminate()
+        assert supervisor.wait(60) == 0
+        assert not is_running(pid)
+
+
+@pytest.mark.slow
+def test_a_start_that_fails_is_reported_and_ends_the_supervisor(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING, encoding="utf-8")
+    with supervise(tmp_path, "failing") as supervisor:
+        _, errors = supervisor.communicate(timeout=60)
+    assert supervisor.returncode == 3
+    assert errors.count("no room") == 1
+    assert errors.count("failed to start") == 1
+
+
+def test_the_event_loop_that_serves_requests_answers_pings(tmp_path: Path) -> None:
+    settings, _ = load(tmp_path, {}, {})
+    config = ServerConfig(tmp_path, settings)
+    process = ServerProcess(config, [])
+    process._server = server = EventDrivenServer(config)
+    process.parent_conn.send(PING)
+    process.pong()
+    assert process.parent_conn.recv() is False
+    server.loop = loop = asyncio.new_event_loop()
+    process.parent_conn.send(PING)
+    process.pong()
+    assert not process.parent_conn.poll()
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.close()
+    assert process.parent_conn.recv() is True
 
 
 def test_the_date_header_changes_with_the_second_only() -> None:
@@ -190,12 +223,11 @@ def test_the_date_header_changes_with_the_second_only() -> None:
 
 def wake_ups(pid: int) -> int:
     """Return how often the threads of a process and of its children have waited for something."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
     texts = [path.read_text(encoding="utf-8") for path in Path(f"/proc/{pid}/task").glob("*/status")]
     own = sum(
         int(count) for text in texts for count in re.findall(r"\nvoluntary_ctxt_switches:\s+(\d+)", text)
     )
-    return own + sum(wake_ups(int(child)) for child in children)
+    return own + sum(map(wake_ups, children(pid, "")))
 
 
 @pytest.mark.slow

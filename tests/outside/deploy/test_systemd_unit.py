@@ -76,15 +76,14 @@ def test_the_user_is_created_by_the_sysusers_file(deploy: Path, tmp_path: Path) 
 
 
 def test_systemd_waits_longer_than_the_server_takes_to_stop(deploy: Path) -> None:
-    from imagehost_server.serve.supervisor import PING_SECONDS, STOP_SECONDS
+    from imagehost_server.serve.supervisor import STOP_SECONDS
 
     values = options(deploy)
     assert float(values["TimeoutStopSec"][0]) > STOP_SECONDS
-    assert float(values["WatchdogSec"][0]) >= 3 * PING_SECONDS
     assert values["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
 
 
-def test_the_command_of_the_unit_reports_ready_alive_and_stopping(deploy: Path, tmp_path: Path) -> None:
+def test_the_command_of_the_unit_reports_ready_and_stopping(deploy: Path, tmp_path: Path) -> None:
     values = options(deploy)
     (command,) = values["ExecStart"]
     command = command.replace("/opt/imagehost/bin/imagehost", f"{sys.executable} -m imagehost_server")
@@ -98,7 +97,6 @@ def test_the_command_of_the_unit_reports_ready_alive_and_stopping(deploy: Path, 
     variables = {
         name: str(tmp_path / "data"),
         "NOTIFY_SOCKET": str(tmp_path / "notify"),
-        "WATCHDOG_USEC": str(int(values["WatchdogSec"][0]) * 1_000_000),
         "IMAGEHOST_SERVER_PORT": str(port),
     }
     with (
@@ -108,8 +106,6 @@ def test_the_command_of_the_unit_reports_ready_alive_and_stopping(deploy: Path, 
         try:
             assert manager.recv(100) == b"READY=1"
             socket.create_connection(("127.0.0.1", port), 10).close()
-            # The first ping comes after a quarter of the watchdog's time.
-            assert manager.recv(100) == b"WATCHDOG=1"
             os.kill(process.pid, signal.SIGTERM)
             assert manager.recv(100) == b"STOPPING=1"
             assert process.wait(30) == 0

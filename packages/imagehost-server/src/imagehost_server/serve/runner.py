@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
 import os
 import pickle
@@ -17,8 +16,6 @@ from pathlib import Path
 
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import create_folder
-from imagehost_server.serve import supervisor
-from imagehost_server.serve.allocator import ALLOCATOR_VARIABLES
 from imagehost_server.serve.slow_readers import limit_unsent_bytes
 from imagehost_server.settings import ServerSettings, is_loopback
 
@@ -36,8 +33,8 @@ logger = logging.getLogger("imagehost.server")
 def run(data: Path, settings: ServerSettings) -> None:
     """Serve a data directory until SIGTERM or SIGINT; on success this does not return.
 
-    This process becomes the supervisor, in a new interpreter that has imported next to nothing. Each server
-    process opens the directory itself, and is replaced when it dies.
+    This process becomes the supervisor, in a new interpreter that imports less. Each server process opens the
+    directory itself, and is replaced when it dies.
 
     Raises:
         SystemExit: A server process could not start; the log has the cause.
@@ -55,36 +52,24 @@ def run(data: Path, settings: ServerSettings) -> None:
         warn_of_stale_caches(settings)
         if sys.platform == "win32":
             # It cannot pass descriptors to other programs, nor become another program.
-            from imagehost_server.serve import worker
+            from imagehost_server.serve.config import ServerConfig
+            from imagehost_server.serve.server import EventDrivenServer
 
-            worker.serve(data, settings, listener, lambda _drain: None)
+            EventDrivenServer(ServerConfig(data, settings)).run([listener])
         else:
             pickle.dump((data, settings), configuration)
             configuration.flush()
-            _become_supervisor(listener, configuration.fileno(), settings)
+            _become_supervisor(listener.fileno(), configuration.fileno())
 
 
-def _become_supervisor(listener: socket.socket, configuration: int, settings: ServerSettings) -> None:
-    """Replace this program by the supervisor, which inherits the socket and the configuration."""
-    descriptors = [listener.fileno(), configuration]
+def _become_supervisor(*descriptors: int) -> None:
+    """Replace this program by the supervisor, which inherits the descriptors."""
     for descriptor in descriptors:
         os.set_inheritable(descriptor, True)
-    options = {
-        "commands": [_command("worker", *descriptors)] * settings.server.workers,
-        "descriptors": descriptors,
-        "drain_seconds": settings.server.drain_seconds,
-        "log_format": settings.log.format,
-        "log_warnings": logger.isEnabledFor(logging.WARNING),
-        "metrics": str(create_folder()),
-    }
-    for name, value in ALLOCATOR_VARIABLES.items():
-        os.environ.setdefault(name, value)
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-I", "-S", supervisor.__file__, json.dumps(options)])  # noqa: S606
-
-
-def _command(module: str, *descriptors: int) -> list[str]:
-    return [sys.executable, "-P", "-m", f"imagehost_server.serve.{module}", *map(str, descriptors)]
+    arguments = *descriptors, str(create_folder())
+    program = f"from imagehost_server.serve.supervisor import main; main{arguments}"
+    os.execv(sys.executable, [sys.executable, "-P", "-c", program])  # noqa: S606
 
 
 def warn_of_plain_http(ip_address: str, settings: ServerSettings) -> None:
