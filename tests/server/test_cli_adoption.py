@@ -13,8 +13,8 @@ from imagehost_core.errors import InstallationError
 from imagehost_core.installation import RECORD_NAME
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
+from imagehost_server.cli.bootstrap import write_sample
 from imagehost_server.cli.main import main
-from imagehost_server.cli.sample_image import write_sample
 
 SETTINGS = Settings(rendering=RenderingSettings(processes=1))
 

@@ -29,7 +29,12 @@ from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.http.responses import RawResponse, error_response, routing_error, to_litestar
 from imagehost_server.metrics import Recorder
 from imagehost_server.middleware.connections import ConnectionTable
-from imagehost_server.middleware.cors import CorsHeaders, CorsPolicy, PreflightMiddleware
+from imagehost_server.middleware.cors import (
+    DELIVERY_ERROR_HEADERS,
+    CorsPolicy,
+    PreflightMiddleware,
+    RawHeaders,
+)
 from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import PROBE_PATHS, SecurityMiddleware
 from imagehost_server.openapi.docs_page import ApiDescription, docs_asset
@@ -99,10 +104,16 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
     api = PreflightMiddleware(identity, cors_policy)
     delivery = DeliveryRoute(host, executors, recorder)
     dispatcher = Dispatcher(api, delivery, delivery_prefixes(settings.delivery_url))
-    cors = CorsHeaders(cors_policy, dispatcher.is_delivery)
+
+    def cors_headers(status: int, path: str, headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
+        """Return the CORS headers of a response; the delivery route sets those of images itself."""
+        if dispatcher.delivery_path(path) is None:
+            return cors_policy.response_headers(path, headers)
+        return DELIVERY_ERROR_HEADERS if status >= 400 else []
+
     security = SecurityMiddleware(
         dispatcher,
-        cors_headers=cors.of_response,
+        cors_headers=cors_headers,
         trusted_proxies=settings.trusted_proxies,
         log_access=settings.log.access,
         hsts_seconds=settings.server.hsts_seconds,
@@ -243,13 +254,6 @@ class Dispatcher:
             await self._api(scope, receive, send)
         else:
             await self._delivery(image_path, scope, receive, send)
-
-    def is_delivery(self, path: str) -> bool:
-        """Return whether a path belongs to the delivery route."""
-        path = canonical_path(path)
-        return path.startswith(self._prefixes) or (
-            self._serves_root and _IMAGE_AT_ROOT.fullmatch(path) is not None
-        )
 
     def delivery_path(self, path: str) -> str | None:
         """Return what follows the prefix of the delivery route, or `None` for a path of the JSON API."""

@@ -26,8 +26,8 @@ from imagehost_server.cli.common import (
     load_settings,
     new_data_option,
     open_host,
+    progress_bar,
 )
-from imagehost_server.cli.progress_bar import progress_bar
 from imagehost_server.http.body import parse_timestamp
 
 STANDARD = "-"

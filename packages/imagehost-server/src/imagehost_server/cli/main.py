@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterable
+from itertools import groupby
 from logging.config import dictConfig
 from pathlib import Path
 
 import click
 
 from imagehost_core import ImageHost
+from imagehost_core.settings import ResolvedSetting
 from imagehost_server.background import run_forever
 from imagehost_server.cli.accounts import keys, users
-from imagehost_server.cli.adoption import adopt_command
 from imagehost_server.cli.archives import backup, restore_command
 from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.common import cli_errors, data_option, load_settings, new_data_option, open_host
 from imagehost_server.cli.imports import import_images
-from imagehost_server.cli.maintenance import fsck, gc
-from imagehost_server.cli.settings_toml import format_settings
+from imagehost_server.cli.maintenance import adopt_command, fsck, gc
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import Recorder, serve_metrics
 from imagehost_server.serve import runner
@@ -139,10 +141,52 @@ def retry_webhooks(data: Path) -> None:
 
 
 main.add_command(fsck)
+
 main.add_command(gc)
+
 main.add_command(import_images)
+
 main.add_command(users)
+
 main.add_command(keys)
+
 main.add_command(backup)
+
 main.add_command(restore_command)
+
 main.add_command(adopt_command)
+
+
+def format_settings(resolved: Iterable[ResolvedSetting]) -> str:
+    """Return settings as a TOML document, each with its source as a comment.
+
+    TOML has no null: a setting without a value is only a comment. So is one with a secret, without it.
+    """
+    # Top-level keys come before the first table, where TOML requires them.
+    by_section = sorted(resolved, key=lambda setting: _section(setting) != "")
+    lines: list[str] = []
+    for section, settings in groupby(by_section, _section):
+        if section:
+            lines += ["", f"[{section}]"]
+        for setting in settings:
+            name = setting.path.rpartition(".")[2]
+            line = f"{name} = {_toml_value(setting.shown)}  # {setting.origin}"
+            if setting.value is None:
+                line = f"# {name} is not set"
+            elif setting.shown != setting.value:
+                line = f"# {line}; with a secret"
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _section(setting: ResolvedSetting) -> str:
+    return setting.path.rpartition(".")[0]
+
+
+def _toml_value(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    if isinstance(value, str):
+        # JSON's escapes are TOML's too, but TOML also requires one for DEL.
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,17 +1,257 @@
-"""The commands `imagehost fsck` and `imagehost gc`."""
+"""The commands `imagehost fsck`, `gc` and `adopt`, and how they show what they do."""
 
 from __future__ import annotations
 
 import json
 import logging
+import sys
+from abc import ABC, abstractmethod
+from collections import Counter
+from contextlib import ExitStack
+from enum import IntEnum
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 import attrs
 import click
 
-from imagehost_server.cli.check_report import CheckReport, ExitStatus, JsonReport, TextReport
-from imagehost_server.cli.common import data_option, open_host
-from imagehost_server.cli.progress import CheckProgressBar
+from imagehost_core import Finding, adopt
+from imagehost_core.maintenance.check import CheckName, CheckProgress, FindingKind
+from imagehost_core.storage.layout import DataLayout
+from imagehost_server.cli.archives import json_option
+from imagehost_server.cli.common import (
+    cli_errors,
+    counted,
+    data_option,
+    load_settings,
+    open_host,
+    require_owner,
+)
+
+
+class ExitStatus(IntEnum):
+    """Exit statuses, which add up, as those of e2fsck(8)."""
+
+    CLEAN = 0
+    REPAIRED = 1
+    LEFT = 4
+    FAILED = 8
+    INTERRUPTED = 32
+
+
+NEEDS_BACKUP = frozenset(
+    {FindingKind.DATABASE_CORRUPT, FindingKind.MASTER_MISSING, FindingKind.MASTER_CORRUPT}
+)
+"""The kinds of findings whose data can only come back from a backup."""
+
+
+class CheckReport(ABC):
+    """The report of a check. Findings are printed one by one, so that memory does not grow with them.
+
+    Args:
+        data: The data directory.
+        repair: Whether findings are repaired.
+        quick: Whether files are not read.
+
+    Attributes:
+        images: The number of images that were checked.
+    """
+
+    def __init__(self, data: Path, *, repair: bool, quick: bool) -> None:
+        self.images = 0
+        self._data, self._repair, self._quick = data, repair, quick
+        self._found: Counter[FindingKind] = Counter()
+        self._repaired: Counter[FindingKind] = Counter()
+
+    def add(self, finding: Finding) -> None:
+        """Print and count a finding."""
+        is_first = not self._found
+        self._found[finding.kind] += 1
+        self._repaired[finding.kind] += finding.is_repaired
+        self._print(finding, is_first=is_first)
+
+    def finish(self, status: ExitStatus, error: str) -> int:
+        """Print the end of the report, and return the exit status.
+
+        Args:
+            status: The status of the check itself.
+            error: Why it ended early; "" if it did not.
+        """
+        total = int(status)
+        if self._repaired.total():
+            total += ExitStatus.REPAIRED
+        if self._left:
+            total += ExitStatus.LEFT
+        self._print_end(total, error)
+        return total
+
+    @property
+    def _left(self) -> int:
+        return self._found.total() - self._repaired.total()
+
+    @abstractmethod
+    def _print(self, finding: Finding, *, is_first: bool) -> None: ...
+
+    @abstractmethod
+    def _print_end(self, status: int, error: str) -> None: ...
+
+
+class TextReport(CheckReport):
+    """A line for each finding, and a summary."""
+
+    def _print(self, finding: Finding, *, is_first: bool) -> None:  # noqa: ARG002 - all lines are alike
+        repair = f" [repaired: {finding.repair}]" if finding.is_repaired else ""
+        click.echo(f"{finding.kind.value}: {finding.id}: {finding.details}{repair}")
+
+    def _print_end(self, status: int, error: str) -> None:  # noqa: ARG002 - the shell has it
+        if error:
+            click.echo(f"Error: {error}", err=True)
+        checked = f"Checked {counted(self.images, 'image')} in {self._data}"
+        if not self._found:
+            click.echo(f"{checked}: nothing is wrong" if not error else checked)
+            return
+        click.echo(f"{checked}: {counted(self._found.total(), 'finding')}, {self._repaired.total()} repaired")
+        left = [kind for kind in self._found if self._found[kind] > self._repaired[kind]]
+        if NEEDS_BACKUP.intersection(left):
+            click.echo("Missing and corrupt masters and tables can only come back from a backup.")
+        if left and not self._repair:
+            click.echo("`imagehost fsck --repair` repairs what can be repaired.")
+
+
+class JsonReport(CheckReport):
+    """One JSON object; each finding is a line of it."""
+
+    def _print(self, finding: Finding, *, is_first: bool) -> None:
+        value = {
+            "kind": finding.kind.value,
+            "id": finding.id,
+            "details": finding.details,
+            "repair": finding.repair or None,
+        }
+        start = '{"findings": [\n' if is_first else ",\n"
+        click.echo(start + json.dumps(value), nl=False)
+
+    def _print_end(self, status: int, error: str) -> None:
+        click.echo('{"findings": [' if not self._found else "\n", nl=False)
+        counts = {
+            kind.value: {"found": self._found[kind], "repaired": self._repaired[kind]} for kind in FindingKind
+        }
+        end = {
+            "counts": counts,
+            "data": str(self._data),
+            "repair": self._repair,
+            "quick": self._quick,
+            "images": self.images,
+            "found": self._found.total(),
+            "repaired": self._repaired.total(),
+            "left": self._left,
+            "error": error or None,
+            "status": status,
+        }
+        click.echo("], " + json.dumps(end)[1:])
+
+
+_CLEAR_LINE = "\r\x1b[K"
+"""Return to the start of the line, and erase it (ECMA-48, EL)."""
+
+
+class CheckProgressBar:
+    """A bar for the check of the images, and the name of each other check while it runs.
+
+    Attributes:
+        images: The number of images that were checked.
+    """
+
+    def __init__(self) -> None:
+        self.images = 0
+        self._is_visible = sys.stderr.isatty()
+        self._bars = ExitStack()
+        # `click.progressbar` returns a class that click does not export.
+        self._bar: Any = None
+        self._done = 0
+
+    def report(self, progress: CheckProgress) -> None:
+        """Show the progress."""
+        if progress.check is CheckName.IMAGES:
+            self.images = progress.done
+        if not self._is_visible:
+            return
+        if progress.total is None:
+            self._close()
+            click.echo(f"{_CLEAR_LINE}checking {progress.check.value}", nl=False, err=True)
+            return
+        if self._bar is None:
+            self.clear()
+            bar = click.progressbar(
+                length=progress.total,
+                label=f"checking {progress.check.value}",
+                file=sys.stderr,
+                show_pos=True,
+            )
+            self._bar = self._bars.enter_context(bar)
+        self._bar.update(progress.done - self._done)
+        self._done = progress.done
+
+    def clear(self) -> None:
+        """Erase the line, before something else is printed."""
+        if self._is_visible:
+            click.echo(_CLEAR_LINE, nl=False, err=True)
+
+    def __enter__(self) -> CheckProgressBar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+        self.clear()
+
+    def _close(self) -> None:
+        self._bars.close()
+        self._bar, self._done = None, 0
+
+
+@click.command("adopt")
+@data_option
+@click.option("--force", is_flag=True, help="Adopt a database and an image store without a common image.")
+@json_option
+def adopt_command(data: Path, force: bool, as_json: bool) -> None:
+    """Make DIR, its database and its image store one installation, whatever they were before.
+
+    Use it if the host says that they have no record, or belong to different installations, and you know that
+    they belong together; or to take back a move. Other hosts that use one of them collect nothing from then
+    on, and must be restarted. If database and image store agree already, only the directory joins them.
+
+    \b
+    Examples:
+      imagehost adopt --data /srv/imagehost
+      imagehost adopt --data /srv/imagehost --force --json
+    """  # noqa: D301 - the escape sequence is click's
+    settings = load_settings(data)
+    database = DataLayout(data).database
+    require_owner(database if database.exists() else data)
+    with cli_errors():
+        adoption = adopt(data, settings=settings, force=force)
+    if as_json:
+        values = {
+            "images": adoption.image_count,
+            "missing": adoption.missing,
+            "unrecorded": adoption.unrecorded,
+        }
+        record = adoption.record
+        click.echo(json.dumps({"installation": record.id, "incarnation": record.incarnation, **values}))
+        return
+    click.echo(
+        f"Adopted {data} as installation {adoption.record.id}: {counted(adoption.image_count, 'image')}"
+    )
+    if adoption.missing:
+        click.echo(f"Without files: {counted(adoption.missing, 'image')}; `imagehost fsck` names them")
+    if adoption.unrecorded:
+        click.echo(
+            f"Without a record: {counted(adoption.unrecorded, 'image')}; `imagehost gc --dry-run` names them"
+        )
+
 
 log = logging.getLogger("imagehost.cli")
 

@@ -12,7 +12,7 @@ of passwords, sessions, keys and accounts have no CORS headers at all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from litestar.config.cors import CORSConfig
@@ -83,12 +83,16 @@ class CorsPolicy:
             path = normalize_path(path)
         return self.is_enabled and _SHARED_PATH.fullmatch(path) is not None
 
-    def response_headers(self, origin: bytes | None) -> RawHeaders:
-        """Return the headers of every response on a path that the policy applies to.
+    def response_headers(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
+        """Return the headers of every response on a path; none where the policy does not apply.
 
         Args:
-            origin: The request's `Origin`, or `None`.
+            path: The path as it was received.
+            headers: The headers of the request.
         """
+        if not self.applies_to(path):
+            return []
+        origin = _header(headers, b"origin")
         if self._config.is_allow_all_origins:
             return self._simple_headers
         vary = (b"vary", b"Origin")
@@ -102,33 +106,6 @@ class CorsPolicy:
         names = ("Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age")
         fields = ((name.lower(), headers[name]) for name in names)
         return RawResponse(204, b"", (*fields, ("cache-control", "no-store")))
-
-
-class CorsHeaders:
-    """The CORS headers of all responses.
-
-    Args:
-        policy: The policy of the JSON API.
-        is_delivery: Whether a path belongs to the delivery route, which sets the headers of images itself.
-    """
-
-    def __init__(self, policy: CorsPolicy, is_delivery: Callable[[str], bool]) -> None:
-        self._policy = policy
-        self._is_delivery = is_delivery
-
-    def of_response(self, status: int, path: str, headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
-        """Return the headers to add to a response.
-
-        Args:
-            status: The status of the response.
-            path: The path as it was received.
-            headers: The request headers.
-        """
-        if self._is_delivery(path):
-            return DELIVERY_ERROR_HEADERS if status >= 400 else []
-        if not self._policy.applies_to(path):
-            return []
-        return self._policy.response_headers(_header(headers, b"origin"))
 
 
 class PreflightMiddleware:
