@@ -323,7 +323,7 @@ def module_host() -> FakeImageHost:
     return FakeImageHost()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(kinds=st.lists(st.sampled_from(["finished", "deleted", "other"]), max_size=12))
 def test_exactly_the_existing_images_are_found_in_a_bounded_number_of_requests(
     kinds: list[str], module_host: FakeImageHost

@@ -27,13 +27,12 @@ from imagehost_client import AsyncClient, Client, Pager
 from imagehost_client._methods import Listing
 from imagehost_client.client import Resource
 from imagehost_client.models import Result
-from imagehost_client.testing import make_png
+from imagehost_client.testing import PASSWORD_HASH, make_png
 from imagehost_core import ImageHost
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "secret"
-"""The password of every account of all backends."""
+"""The password of every account of all backends, that of `PASSWORD_HASH`."""
 
 SETTINGS = {
     f"IMAGEHOST_LIMITS_{name}": "0"
@@ -84,7 +83,6 @@ class Backend:
 
     server: RunningServer
     operator: ImageHost
-    password_hash: str
 
     @property
     def base_url(self) -> str:
@@ -97,7 +95,7 @@ class Backend:
     def create_account(self, *, role: str = "user") -> Account:
         """Create an account."""
         name = f"user{next(_numbers)}"
-        account = self.operator.accounts.create(name, password_hash=self.password_hash, role=role)
+        account = self.operator.accounts.create(name, password_hash=PASSWORD_HASH, role=role)
         return Account(account.name, self.operator.sessions.create(account).token)
 
     def refuse_uploads(self, account: Account, status: int) -> None:
@@ -178,7 +176,7 @@ def server_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend
         running(tmp_path_factory.mktemp("contract") / "data", variables=SETTINGS) as server,
         ImageHost.open(server.data) as operator,
     ):
-        yield Backend(server, operator, hash_password(PASSWORD))
+        yield Backend(server, operator)
 
 
 @pytest.fixture(scope="session")
@@ -195,7 +193,7 @@ def hosts_backend(
         one, other = stack.enter_context(run_hosts(directory, engines, engines, variables=variables))
         proxy.route = split_by_method(writes=one, reads=other)
         operator = stack.enter_context(engines.open(one.data))
-        yield Backend(evolve(one, base_url=f"{proxy.origin}/v1"), operator, hash_password(PASSWORD))
+        yield Backend(evolve(one, base_url=f"{proxy.origin}/v1"), operator)
 
 
 @pytest.fixture
