@@ -17,10 +17,7 @@ from imagehost_client.errors import (
     BY_CODE,
     BY_STATUS,
     ImageHostError,
-    PayloadTooLargeError,
-    RateLimitError,
     ServerError,
-    UnavailableError,
 )
 from imagehost_client.models import (
     BulkStatus,
@@ -49,14 +46,8 @@ R = TypeVar("R", bound=Result)
 MAX_EXCERPT = 200
 """The number of characters of an unexpected response that an error quotes."""
 
-PROXY_ERRORS: dict[int, type[ImageHostError]] = {
-    413: PayloadTooLargeError,
-    429: RateLimitError,
-    502: UnavailableError,
-    503: UnavailableError,
-    504: UnavailableError,
-}
-"""Error classes of responses from a proxy, which have no envelope, by status."""
+PROXY_STATUSES = frozenset({413, 429, 502, 503, 504})
+"""Statuses whose meaning is clear in the response of a proxy, which has no envelope."""
 
 
 def read_data(
@@ -94,7 +85,7 @@ def read_data(
                 code=code,
                 **common,
             )
-    kind = PROXY_ERRORS.get(status, ServerError)
+    kind = BY_STATUS[status] if status in PROXY_STATUSES else ServerError
     raise kind(
         _describe_unexpected(status, headers, body),
         message="The response is not from an image host",
@@ -123,12 +114,6 @@ def read_image(
         status=status,
         code="INVALID_RESPONSE",
     )
-
-
-def decode_image(data: object) -> Rendered:
-    """Return the result of `read_image`, typed."""
-    assert isinstance(data, Rendered)
-    return data
 
 
 def read_head(
@@ -161,9 +146,9 @@ def read_head(
     return read_image(status, headers, body, meta=meta, retry_after=retry_after)
 
 
-def decode_head(data: object) -> ImageHead:
-    """Return the result of `read_head`, typed."""
-    assert isinstance(data, ImageHead)
+def of_kind(kind: type[T], data: object) -> T:
+    """Return the result of `read_image` or `read_head`, typed."""
+    assert isinstance(data, kind)
     return data
 
 

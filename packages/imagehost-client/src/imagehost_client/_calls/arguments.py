@@ -40,6 +40,9 @@ from imagehost_client.models import (
 )
 from imagehost_client.urls import parse_image_id
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 def album_id_of(album: AlbumRef) -> str:
     """Return the id of an album in decimal, given as the album, an integer or a decimal string.
@@ -96,9 +99,6 @@ def id_of(record: KeyRef | SessionRef | WebhookRef | DeliveryRef) -> str:
         raise TypeError(f"expected a record or its id but received {record!r}")
     return record
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 Check = Callable[[str, object], None]
 """A function that raises TypeError or ValueError for a wrong argument, by its name and value."""

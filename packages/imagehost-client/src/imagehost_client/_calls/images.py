@@ -64,6 +64,9 @@ from imagehost_client.urls import (
     srcset_variants,
 )
 
+R = TypeVar("R", bound=Result)
+V = TypeVar("V")
+
 
 @partial(checked, format=choice(*STORED_FORMATS))
 def list_images(
@@ -208,7 +211,14 @@ def render_image(
     query = query_pairs(**build_query(params))
     path = f"/img/{path_segment(image_id_of(image))}"
     headers = {} if if_none_match is None else {"If-None-Match": if_none_match}
-    return Call(method="GET", path=path, query=query, decode=_wire.decode_image, binary=True, headers=headers)
+    return Call(
+        method="GET",
+        path=path,
+        query=query,
+        decode=partial(_wire.of_kind, Rendered),
+        binary=True,
+        headers=headers,
+    )
 
 
 @checked
@@ -229,9 +239,6 @@ def signed_url(
 def _timestamp(time: Time | None) -> str | None:
     return _wire.rfc3339(time) if isinstance(time, datetime) else time
 
-
-R = TypeVar("R", bound=Result)
-V = TypeVar("V")
 
 MAX_IMAGES = 100
 """The maximum number of images in a request."""
@@ -416,7 +423,7 @@ def stream_image(
             path=call.path,
             query=call.query,
             headers={**call.headers, "Accept-Encoding": "identity"},
-            decode=_wire.decode_head,
+            decode=partial(_wire.of_kind, ImageHead),
             binary=True,
             opened=OpenResponse(),
         ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 from click.shell_completion import get_completion_class
 
@@ -96,12 +94,7 @@ def cli(ctx: click.Context) -> None:
 
 def alias(command: click.Command, name: str) -> click.Command:
     """Return a command that does the same under another name, and is not listed by `--help`."""
-    attributes: dict[str, Any] = {
-        "params": command.params,
-        "callback": command.callback,
-        "help": command.help,
-    }
-    return Command(name, hidden=True, **attributes)
+    return Command(name, hidden=True, params=command.params, callback=command.callback, help=command.help)
 
 
 for _command in (

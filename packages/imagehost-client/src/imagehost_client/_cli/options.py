@@ -16,6 +16,9 @@ from imagehost_client._cli.output import Column
 from imagehost_client._types import UNSET, Unset
 from imagehost_client.urls import CHOICES, SYNONYMS
 
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
 
 def _store(ctx: click.Context, option: click.Parameter, value: Any) -> None:
     """Set the attribute of the context of an option's name, if the option is given."""
@@ -73,21 +76,26 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's options, and the names of the global ones."""
-        _format_options(self, ctx, formatter)
+        is_root = ctx.parent is None
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        listed = [option for option in options if is_root or option not in GLOBAL_OPTIONS]
+        records = [record for option in listed if (record := option.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl(records)
+        if not is_root:
+            names = ", ".join(option.opts[0] for option in GLOBAL_OPTIONS)
+            with formatter.section("Global options"):
+                formatter.write_text(f"{names}: see `imagehost-client --help`.")
 
 
-class Group(click.Group):
+class Group(Command, click.Group):
     """A group of commands that accepts the global options too."""
 
     command_class = Command
 
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the group's parameters and the global options."""
-        return [*super().get_params(ctx), *GLOBAL_OPTIONS]
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the group's options, the names of the global ones, and the commands."""
-        _format_options(self, ctx, formatter)
+        super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
 
@@ -106,22 +114,6 @@ class RootGroup(Group):
         except (Exception, KeyboardInterrupt) as error:
             ctx.exit(report_error(error, ctx.ensure_object(CommandContext)))
 
-
-def _format_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    is_root = ctx.parent is None
-    options = [option for option in command.get_params(ctx) if isinstance(option, click.Option)]
-    listed = [option for option in options if is_root or option not in GLOBAL_OPTIONS]
-    records = [record for option in listed if (record := option.get_help_record(ctx)) is not None]
-    with formatter.section("Options"):
-        formatter.write_dl(records)
-    if not is_root:
-        names = ", ".join(option.opts[0] for option in GLOBAL_OPTIONS)
-        with formatter.section("Global options"):
-            formatter.write_text(f"{names}: see `imagehost-client --help`.")
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 
 POSITIVE = click.IntRange(1)
 """A whole number above 0."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TextIO, TypeVar
 
 import click
 from attrs import define, frozen
@@ -75,12 +75,7 @@ class Console:
 
     def print(self, text: str) -> None:
         """Write a line to standard output and flush it; control characters become `?`."""
-        line = printable(text, kept="\t\n")
-        if self.live is not None and sys.stdout.isatty():
-            self.live.print(line, markup=False, highlight=False, soft_wrap=True)
-            return
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
+        self._write(sys.stdout, printable(text, kept="\t\n"))
 
     def note(self, text: str) -> None:
         """Write a message to standard error, unless the user wants only errors."""
@@ -89,12 +84,14 @@ class Console:
 
     def error(self, text: str) -> None:
         """Write a message on an error to standard error."""
-        line = f"imagehost-client: {printable(text, kept=NEWLINE)}"
-        if self.live is not None:
+        self._write(sys.stderr, f"imagehost-client: {printable(text, kept=NEWLINE)}")
+
+    def _write(self, stream: TextIO, line: str) -> None:
+        if self.live is not None and (stream is sys.stderr or stream.isatty()):
             self.live.print(line, markup=False, highlight=False, soft_wrap=True)
             return
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
+        stream.write(f"{line}\n")
+        stream.flush()
 
     def confirm(self, question: str, *, is_confirmed: bool) -> None:
         """Ask for confirmation, unless it is given already or standard input is not a terminal.
