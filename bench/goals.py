@@ -63,7 +63,7 @@ GOALS = (
     Goal(
         "idle",
         ("--seconds", "10"),
-        "at most 3 wake-ups/s and 125 MiB, the supervisor 30 MiB; as many image workers as cores",
+        "at most 2 wake-ups/s and 125 MiB, the supervisor 30 MiB; as many image workers as cores",
     ),
     Goal(
         "queue",

@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 from imagehost_server.middleware.connections import ConnectionTable, OpenConnection
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.serve.protocol import HttpProtocol
-from imagehost_server.serve.slow_readers import BYTES_ACKNOWLEDGED
+from imagehost_server.serve.transport import BYTES_ACKNOWLEDGED
 from imagehost_server.settings import HttpSettings
 
 DATE = (b"date", b"Sat, 21 Nov 2026 12:00:00 GMT")

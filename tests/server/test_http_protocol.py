@@ -20,10 +20,15 @@ from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
 from imagehost_server.middleware.connections import EXTRA_CONNECTIONS
 from imagehost_server.middleware.security import SecurityMiddleware
-from imagehost_server.serve.head_limit import CHUNK_BYTES, FEED_BYTES, MAX_HEAD_BYTES, MAX_UNPARSED_BYTES
-from imagehost_server.serve.lingering_close import LINGER_BYTES, LINGER_IDLE_SECONDS, LINGER_SECONDS
 from imagehost_server.serve.protocol import EXTRA_SECONDS, MAX_PIPELINED, HttpProtocol
-from imagehost_server.serve.slow_readers import BYTES_PER_SECOND, PERIOD_SECONDS
+from imagehost_server.serve.request_head import CHUNK_BYTES, FEED_BYTES, MAX_HEAD_BYTES, MAX_UNPARSED_BYTES
+from imagehost_server.serve.transport import (
+    BYTES_PER_SECOND,
+    LINGER_BYTES,
+    LINGER_IDLE_SECONDS,
+    LINGER_SECONDS,
+    PERIOD_SECONDS,
+)
 from imagehost_server.settings import HttpSettings, ServerSettings
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"

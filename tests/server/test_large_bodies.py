@@ -17,7 +17,7 @@ import httpx2
 import pytest
 from tests.server.tls import create_certificate
 
-from imagehost_server.serve.lingering_close import LINGER_BYTES
+from imagehost_server.serve.transport import LINGER_BYTES
 from imagehost_server.testing import RunningServer, running
 
 MIB = 2**20

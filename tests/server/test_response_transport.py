@@ -9,7 +9,7 @@ import pytest
 from attrs import mutable
 from tests.server.fake_server import FakeTransport
 
-from imagehost_server.serve.response_transport import ResponseTransport
+from imagehost_server.serve.transport import ResponseTransport
 
 
 @mutable

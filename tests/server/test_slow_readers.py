@@ -21,7 +21,7 @@ from imagehost_server.metrics import HTTP_CUT, Recorder
 from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.security import SecurityMiddleware
 from imagehost_server.serve.protocol import HttpProtocol
-from imagehost_server.serve.slow_readers import (
+from imagehost_server.serve.transport import (
     BYTES_PER_SECOND,
     LONGEST_SECONDS,
     PERIOD_SECONDS,

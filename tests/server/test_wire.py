@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from imagehost_server.middleware.security import MAX_HEADER_BYTES
-from imagehost_server.serve.head_limit import MAX_HEAD_BYTES
+from imagehost_server.serve.request_head import MAX_HEAD_BYTES
 from imagehost_server.testing import RunningServer, running
 
 JSON_TYPE = b"Content-Type: application/json\r\n"

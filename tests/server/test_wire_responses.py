@@ -11,8 +11,7 @@ import pytest
 from attrs import frozen
 
 from imagehost_server.middleware.security import MAX_HEADER_BYTES
-from imagehost_server.serve.head_limit import MAX_HEAD_BYTES
-from imagehost_server.serve.request_line import MAX_TARGET_BYTES
+from imagehost_server.serve.request_head import MAX_HEAD_BYTES, MAX_TARGET_BYTES
 from imagehost_server.testing import RunningServer
 
 HEAD = b"GET /v1/images HTTP/1.1\r\nHost: a\r\n"

@@ -35,7 +35,7 @@ MAX_DELAYED_SIGN_INS = 1_000
 THREADS_RETRY_SECONDS = 3
 """`Retry-After` of a request that is rejected because too many wait."""
 RESERVED_RENDERINGS = 1
-"""Renderings beside those in all processes of the pool: a small one has a process in reserve."""
+"""Renderings beside those in the processes for all tasks: the worker pool has one process for light tasks."""
 UPLOAD_BODY_THREADS = 16
 """Threads that parse, hash and write upload bodies."""
 MAX_WAITING_SCRAPES = 4

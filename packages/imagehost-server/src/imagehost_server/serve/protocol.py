@@ -18,12 +18,14 @@ from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableEr
 from imagehost_server.app import Application
 from imagehost_server.delivery.fast_path import Peer
 from imagehost_server.middleware.security import CUT, Cut
-from imagehost_server.serve.head_limit import FEED_BYTES, HeadLimit
-from imagehost_server.serve.lingering_close import LingeringClose
 from imagehost_server.serve.rejection import UNKNOWN, Rejection, send_error, serve_probe, to_bad_request
-from imagehost_server.serve.request_line import loggable_path, parse_request_target, require_http_1
-from imagehost_server.serve.response_transport import ResponseTransport
-from imagehost_server.serve.slow_readers import ReadProgress, acknowledged_bytes
+from imagehost_server.serve.request_head import (
+    FEED_BYTES,
+    HeadLimit,
+    loggable_path,
+    parse_request_target,
+    require_http_1,
+)
 from imagehost_server.serve.states import (
     AWAITING_CLIENT,
     EVICTABLE,
@@ -33,6 +35,12 @@ from imagehost_server.serve.states import (
     Event,
     State,
     next_state,
+)
+from imagehost_server.serve.transport import (
+    LingeringClose,
+    ReadProgress,
+    ResponseTransport,
+    acknowledged_bytes,
 )
 
 if TYPE_CHECKING:

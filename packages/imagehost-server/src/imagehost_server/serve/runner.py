@@ -16,7 +16,7 @@ from pathlib import Path
 
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import create_folder
-from imagehost_server.serve.slow_readers import limit_unsent_bytes
+from imagehost_server.serve.transport import limit_unsent_bytes
 from imagehost_server.settings import ServerSettings, is_loopback
 
 if sys.platform != "win32":
