@@ -98,9 +98,7 @@ class NewAccount(SignIn, kw_only=True):
     @staticmethod
     def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
         """Raise the errors of the name, the password and the properties."""
-        name = members.get("username")
-        errors = account_name_errors(name) if isinstance(name, str) else ()
-        _raise_if_any([*errors, *_password_errors("password", members), *_property_errors(members)])
+        _raise_if_any(_new_account_errors(members))
 
 
 class AccountChanges(JsonBody, kw_only=True):
@@ -134,6 +132,12 @@ def account_properties(members: Mapping[str, object]) -> dict[str, object]:
 def _raise_if_any(errors: list[FieldError]) -> None:
     if errors:
         raise ValidationError(errors=errors)
+
+
+def _new_account_errors(members: Mapping[str, object]) -> list[FieldError]:
+    name = members.get("username")
+    errors = account_name_errors(name) if isinstance(name, str) else ()
+    return [*errors, *_password_errors("password", members), *_property_errors(members)]
 
 
 def _property_errors(members: Mapping[str, object]) -> list[FieldError]:
@@ -397,7 +401,7 @@ async def create_account(
         assert identity.auth_error is not None
         raise identity.auth_error
     # An invalid name or password costs neither an attempt nor a hash.
-    data.check(set_fields(data), host, cast("Account", None))
+    _raise_if_any(_new_account_errors(set_fields(data)))
     if identity.principal is None:
         await throttle_password_attempt(request, data.username)
         keys = sign_in_keys(data.username, identity.ip_address)
