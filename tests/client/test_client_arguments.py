@@ -19,10 +19,8 @@ from imagehost_client import AccountProperties, Client, _batches, urls
 from imagehost_client._calls import arguments, uploads
 from imagehost_client._methods import Method
 from imagehost_client.testing import FakeImageHost, make_png
-from imagehost_core import limits
-from imagehost_core.transform import parameters as parameters_of_host
-from imagehost_core.transform import signing
-from imagehost_core.uploads import options
+from imagehost_core import limits, transform
+from imagehost_core import uploads as uploads_of_host
 
 IMAGE = "0aZ0aZ0aZ0aZ0aZ0"
 RESOURCES = ("images", "albums", "keys", "webhooks", "accounts", "sessions")
@@ -228,8 +226,8 @@ def test_limits_have_the_values_and_the_names_of_the_host() -> None:
     for own, name, of_host in (
         (uploads, "MAX_FILES_PER_REQUEST", limits),
         (_batches, "MAX_FILE_BYTES", limits),
-        (arguments, "MAX_DESCRIPTION", options),
-        (arguments, "MAX_LIFETIME_SECONDS", signing),
-        (urls, "MAX_SIDE", parameters_of_host),
+        (arguments, "MAX_DESCRIPTION", uploads_of_host),
+        (arguments, "MAX_LIFETIME_SECONDS", transform),
+        (urls, "MAX_SIDE", transform),
     ):
         assert getattr(own, name) == getattr(of_host, name), name

@@ -175,7 +175,7 @@ def test_the_extensions_are_those_of_all_formats_and_auto() -> None:
     assert set(EXTENSIONS) == {"jpg", "jpeg", "png", "webp", "avif", "gif", "auto"}
 
 
-@pytest.mark.parametrize("extension", ["", "JPG", "tiff", "jpg ", ".jpg", "html", "php", "jpg/..", "svg"])
+@pytest.mark.parametrize("extension", ["", "tiff", "jpg ", ".jpg", "html", "php", "jpg/..", "svg"])
 @pytest.mark.parametrize("query", ["", "w=0", "fm=jpg"])
 def test_another_extension_is_not_found_regardless_of_the_query(extension: str, query: str) -> None:
     with pytest.raises(NotFoundError):

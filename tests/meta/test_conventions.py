@@ -6,12 +6,10 @@ import ast
 import importlib
 import re
 from pathlib import Path
-from statistics import median
 
 import pytest
 
 PACKAGES = ("imagehost_core", "imagehost_server", "imagehost_client")
-MAX_MEDIAN_LINES = 150
 LAZY_IMPORT_HOOKS = {"__getattr__", "__dir__"}
 """The functions that an `__init__` may define: they import the public names on first use."""
 PRIVATE_WORDS = (
@@ -25,16 +23,8 @@ DIRECTORIES = ("packages", "tests", "docs", "bench", ".ci")
 TEXT = {".py", ".c", ".h", ".md", ".toml", ".json", ".html", ".css", ".js", ".cjs", ""}
 
 
-def line_count(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
 def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def test_half_of_the_modules_are_at_most_150_lines_long(modules: list[Path]) -> None:
-    assert median(line_count(path) for path in modules) <= MAX_MEDIAN_LINES
 
 
 def test_every_module_has_a_docstring_with_a_sentence(modules: list[Path], workspace: Path) -> None:

@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 
 from imagehost_core import ImageHost
-from imagehost_core.services import ResolvedImage
+from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.testing import make_image
 from imagehost_server.delivery.route import ResponseStartCache
 

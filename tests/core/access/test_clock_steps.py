@@ -18,8 +18,7 @@ from imagehost_core.db import LeasedDelivery
 from imagehost_core.models import Account
 from imagehost_core.settings import SQLITE, LimitSettings, RenderingSettings, WebhookSettings
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock
-from imagehost_core.webhooks import RETRY_SCHEDULE, Attempt
-from imagehost_core.webhooks.attempts import JITTER
+from imagehost_core.webhooks import JITTER, RETRY_SCHEDULE, Attempt
 
 EACH_ENGINE = True
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from imagehost_core import ImageHost, NotFoundError, Settings, UnauthorizedError
-from imagehost_core.services import ResolvedImage
+from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
 

@@ -50,7 +50,7 @@ _HEADERS = tuple(
     for name in ("scanner", "reader", "jpeg", "png", "apng", "gif", "webp", "exif", "header", "limits")
 )
 _METADATA = tuple(f"imagehost_core.headers.{name}" for name in ("metadata_blocks", "camera", "place", "exif"))
-_TRANSFORMS = ("imagehost_core.transform.parameters", "imagehost_core.transform.geometry")
+_TRANSFORMS = ("imagehost_core.transform", "imagehost_core.transform")
 _FIELDS = "imagehost_core._util.fields"
 
 TARGETS: dict[str, Settings] = {
@@ -61,7 +61,7 @@ TARGETS: dict[str, Settings] = {
         2_000,
         1_000_000,
         512,
-        ("imagehost_core.uploads.options", "imagehost_core.uploads.filenames", _FIELDS),
+        ("imagehost_core.uploads", "imagehost_core.uploads", _FIELDS),
     ),
     "multipart_forms": Settings(
         600, 600_000, 2_048, ("multipart", "imagehost_server.http.multipart", "imagehost_client._multipart")
@@ -80,9 +80,9 @@ TARGETS: dict[str, Settings] = {
         1_000,
         1_000_000,
         512,
-        (*_TRANSFORMS, "imagehost_core.transform.signing", "imagehost_core.services.delivery"),
+        (*_TRANSFORMS, "imagehost_core.transform", "imagehost_core.services.delivery"),
     ),
-    "webhook_urls": Settings(2_000, 2_000_000, 300, ("imagehost_core.webhooks.endpoint",)),
+    "webhook_urls": Settings(2_000, 2_000_000, 300, ("imagehost_core.webhooks",)),
     "conditional_requests": Settings(2_000, 2_000_000, 300, ("imagehost_server.http.conditional",)),
     "cursors": Settings(2_000, 1_500_000, 512, ("imagehost_core.lists", "imagehost_core.lists", _FIELDS)),
     "thumbhashes": Settings(2_000, 1_000_000, 64, ("imagehost_client._thumbhash",)),
@@ -90,7 +90,7 @@ TARGETS: dict[str, Settings] = {
         1_000,
         500_000,
         4_096,
-        ("imagehost_core.events.models", "imagehost_client.webhooks", "imagehost_client._wire"),
+        ("imagehost_core.events", "imagehost_client.webhooks", "imagehost_client._wire"),
     ),
 }
 """Every target, by the name of its module."""

@@ -22,10 +22,10 @@ from tests.faults.fuzzing.mutations import Mutator
 from tests.faults.fuzzing.targets import TARGETS, Target, load
 from tests.faults.trials import SOAK, Trials, run_trials
 
+from imagehost_core import webhooks
 from imagehost_core.formats import Format
 from imagehost_core.headers import ImageHeader, gif, scanner
 from imagehost_core.headers.reader import HeaderReader
-from imagehost_core.webhooks import endpoint
 
 pytestmark = pytest.mark.slow
 
@@ -111,8 +111,8 @@ def test_a_size_that_differs_from_the_decoders_is_found(monkeypatch: pytest.Monk
 
 
 def test_a_check_of_webhooks_without_embedded_addresses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "_GLOBAL_V6", IPv6Network("::/0"))
-    monkeypatch.setattr(endpoint, "_SPECIAL_V6", ())
+    monkeypatch.setattr(webhooks, "_GLOBAL_V6", IPv6Network("::/0"))
+    monkeypatch.setattr(webhooks, "_SPECIAL_V6", ())
     assert count_failures("webhook_urls", 100)
 
 

@@ -39,7 +39,7 @@ _EXPORTS = {
         LimitOverrides Page Principal PublicAlbum Role Scope Session SessionWithToken Webhook
         WebhookDelivery WebhookWithSecret
     """,
-    "services": "Rendered",
+    "services.rendering": "Rendered",
     "services.accounts": "AccountChanges",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef Owner SessionRef WebhookRef",
     "services.upload": "UploadSource",
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
         ImageChanges, LimitOverrides, Page, Principal, PublicAlbum, Role, Scope, Session,
         SessionWithToken, Webhook, WebhookDelivery, WebhookWithSecret,
     )  # fmt: skip
-    from imagehost_core.services import Rendered
+    from imagehost_core.services.rendering import Rendered
     from imagehost_core.services.accounts import AccountChanges
     from imagehost_core.services.references import (
         AccountRef, AlbumRef, DeliveryRef, ImageRef, KeyRef, Owner, SessionRef, WebhookRef,

@@ -33,6 +33,12 @@ from imagehost_core.errors import (
 )
 from imagehost_core.ids import AccountId
 
+# Fixed-window rate limits, aligned to UTC minutes, hours and days.
+#
+# A rejected request does not count. The module decides and stores nothing; counters are the database's.
+# They remember some windows of each limit, so that a clock which is set back, or forth and back, opens no
+# window a second time.
+
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 FIRST_SIGN_IN_DELAY, MAX_SIGN_IN_DELAY = 0.25, 4.0
 """Seconds by which a sign-in attempt is delayed: each doubles the delay, up to the longest."""

@@ -14,6 +14,10 @@ from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits, require_
 from imagehost_core.headers.metadata_blocks import MetadataBlocks, read_blocks
 from imagehost_core.headers.reader import HeaderReader
 
+# Names of the formats that uploads do not accept, for the errors that reject them.
+#
+# They are found by the first bytes. The names are for people: nothing depends on them.
+
 NAMED_BYTES = 1_024
 """The number of leading bytes of a file that `name_content` inspects."""
 

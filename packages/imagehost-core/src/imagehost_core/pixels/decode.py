@@ -24,6 +24,12 @@ from imagehost_core.pixels.gif import INFINITE, read_gif
 from imagehost_core.pixels.png import read_png
 from imagehost_core.transform import Size
 
+# Correction of the alpha flag in animated WebP files.
+#
+# Where every frame is an opaque rectangle, libwebp's encoder clears the flag even if the frames leave
+# parts of the canvas transparent (RFC 9649, section 2.7.1.1). libwebp's decoder returns the alpha
+# regardless, but Pillow discards it where the flag is not set.
+
 _FLAGS_OFFSET = 20
 """The offset of the VP8X flags: after `RIFF`, size, `WEBP`, `VP8X`, size."""
 _ALPHA = 0b0001_0000

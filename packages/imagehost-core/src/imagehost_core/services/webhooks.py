@@ -13,11 +13,9 @@ import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.clock import to_rfc3339
-from imagehost_core.db import (
-    LeasedDelivery,
-)
 from imagehost_core.db.engines.database import Queryable, Transaction
 from imagehost_core.db.repositories import leases
+from imagehost_core.db.repositories.leases import LeasedDelivery as LeasedDelivery
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_webhook_id

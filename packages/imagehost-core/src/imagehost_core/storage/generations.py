@@ -97,6 +97,14 @@ class GenerationTable:
         self._map.close()
 
 
+# Generations of a host that shares its database with others: valid only during a lease.
+#
+# Processes of one data directory invalidate each other's caches through shared memory. Changes of other
+# hosts arrive as invalidations from the database, in each process on its own. A process that cannot
+# receive them must not serve from memory: while its lease is over, no generation can be read, so that
+# every cache entry is invalid and nothing is cached.
+
+
 class CacheLease:
     """The time until which this process may serve from memory; over at first.
 

@@ -36,6 +36,11 @@ from imagehost_core.storage.durable import (
 )
 from imagehost_core.storage.locks import lock_existing_file, lock_file, unlock_file
 
+# A disk reserve: space for deletions on a full disk, which write to the database's log.
+#
+# A file occupies the space while the disk is not full. A write that must succeed on a full disk, so that
+# files can be deleted, releases the file first; it is created again when there is space.
+
 RESERVE_BYTES = 2 * 2**20
 """A deletion writes about ten pages of 4 KiB to the log; this is enough for some fifty at once."""
 MIN_FREE_TO_ACQUIRE = 16 * RESERVE_BYTES

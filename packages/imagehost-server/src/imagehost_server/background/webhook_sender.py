@@ -5,7 +5,7 @@ reported in the same transaction that leases more, so each round costs one durab
 sender that was killed expire, or are released when another sender takes its slot; what it had sent and not
 reported is sent again under the same `webhook-id`: delivery is at least once.
 
-Each sender divides its own attempts between accounts (`imagehost_core.webhooks.concurrency`), and learns by
+Each sender divides its own attempts between accounts (`imagehost_core.webhooks`), and learns by
 itself which endpoints respond.
 """
 
@@ -27,7 +27,7 @@ from typing import TypeVar
 from imagehost_core import ImageHost
 from imagehost_core.errors import ValidationError
 from imagehost_core.ids import WebhookId
-from imagehost_core.services import LeasedDelivery
+from imagehost_core.services.webhooks import LeasedDelivery
 from imagehost_core.webhooks import Attempt, SenderLoad, parse_endpoint_url, sign_webhook
 from imagehost_server.background.webhook_http import Resolve, UnreachableError, WebhookResponse, post, resolve
 

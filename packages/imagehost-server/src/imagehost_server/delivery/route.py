@@ -26,7 +26,7 @@ from imagehost_core.errors import (
 )
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
-from imagehost_core.services import Blob, ResolvedImage
+from imagehost_core.services.delivery import Blob, ResolvedImage
 from imagehost_core.steps import Finished, QueueSteps, advance
 from imagehost_server._executors import Executors
 from imagehost_server.auth.cookies import same_origin_session_cookie

@@ -29,8 +29,8 @@ from imagehost_core.models import (
     Role,
     Scope,
 )
-from imagehost_core.services import WindowState
 from imagehost_core.services.accounts import MAX_LIMIT, account_change_errors
+from imagehost_core.services.rate_limiter import WindowState
 from imagehost_core.services.references import account_name_errors
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
 from imagehost_server.http.responses import Success, ok, record_of

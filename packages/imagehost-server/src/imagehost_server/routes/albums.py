@@ -19,9 +19,9 @@ from imagehost_core.lists import (
 )
 from imagehost_core.models import Account, Album, Scope
 from imagehost_core.resources import AlbumRecord
-from imagehost_core.services import IdempotentRequest, MembershipResult
-from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
+from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST, MembershipResult
 from imagehost_core.services.albums import MAX_NAME as MAX_ALBUM_NAME
+from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.services.references import parse_image_ids
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.http.responses import RawResponse, Success, envelope, ok, success_response

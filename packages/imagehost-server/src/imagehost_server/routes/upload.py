@@ -20,7 +20,7 @@ from imagehost_core.errors import (
 )
 from imagehost_core.models import Account, Scope
 from imagehost_core.resources import ImageRecord
-from imagehost_core.services import IdempotentRequest
+from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.transform import (
     MAX_QUALITY,
 )

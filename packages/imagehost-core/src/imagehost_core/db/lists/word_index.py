@@ -1,7 +1,7 @@
 """The words of images: a full-text index of file names and descriptions.
 
 Each word is stored with its account's id in front, so that a search reads the words of one account only,
-however many images others have. `imagehost_core.lists.words` splits texts. In SQLite the index is of FTS5,
+however many images others have. `imagehost_core.lists` splits texts. In SQLite the index is of FTS5,
 whose `ascii` tokenizer separates the words at spaces and accepts every character that is not ASCII. In
 PostgreSQL it has the words of an image without their order (GIN of a `tsvector`); phrases are then found in
 the texts.

@@ -1,6 +1,6 @@
 """Leases on webhook deliveries: a sender takes due deliveries for a limited time.
 
-Which of those that wait are taken is decided by `imagehost_core.webhooks.concurrency`; of each account, the
+Which of those that wait are taken is decided by `imagehost_core.webhooks`; of each account, the
 webhooks with the fewest leases are found first, however long the queues are. A lease expires, so the
 deliveries of a sender that died become due again; at once, if another sender takes over its slot. Whether one
 has expired is decided by one clock: in PostgreSQL by the server's, as the clock of a host may be wrong.

@@ -1,28 +1,237 @@
-"""Lists of images: the filters and the order that a request can choose.
-
-`parse_image_list` reads them from query parameters, together with the page, and reports all errors at once.
-"""
+"""Lists: page requests and cursors; the filters and the order of lists of images, and their words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
+from unicodedata import category, normalize
 
 import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core._util.fields import choice_error, first_values, parse_choice
+from imagehost_core._util.fields import (
+    choice_error,
+    first_values,
+    is_within,
+    parse_choice,
+    parse_int_field,
+    range_error,
+)
 from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
 from imagehost_core.formats import UPLOADABLE, Format
 from imagehost_core.ids import AlbumId, parse_album_id
-from imagehost_core.lists.page_requests import PageRequest, parse_page_request
 from imagehost_core.uploads import BOOLEANS
+
+# Page requests: by page number, or by a cursor.
+#
+# A cursor encodes the sort position of the last item of a page, so that the next page neither skips nor
+# repeats items while others are added or deleted. It belongs to one list: its filters, its order and its
+# account.
+
+DEFAULT_PER_PAGE = 20
+MAX_PER_PAGE = 100
+MAX_PAGE = 2**31 - 1
+
+
+@frozen
+class CursorPosition:
+    """The sort position of an item in a list that is sorted by a column, then by id.
+
+    Attributes:
+        list_id: A hash of what selects and sorts the list's items: 12 hexadecimal digits.
+        key: The value of the column that the list is sorted by.
+        id: The item's id.
+    """
+
+    list_id: str
+    key: int | str
+    id: str
+
+
+@frozen
+class PageRequest:
+    """A validated request for a page of a list.
+
+    Attributes:
+        page: The page number, from 1; 1 where `after` is given.
+        per_page: The maximum number of items, 1–100.
+        after: The position after which the page begins.
+
+    Raises:
+        BadRequestError: Values are out of range, or `page` and `after` are both given; every one is listed in
+            `errors`.
+    """
+
+    page: int = 1
+    per_page: int = DEFAULT_PER_PAGE
+    after: CursorPosition | None = None
+
+    def __attrs_post_init__(self) -> None:
+        ranges = (("page", self.page, MAX_PAGE), ("per_page", self.per_page, MAX_PER_PAGE))
+        errors = [
+            range_error(name, maximum, value)
+            for name, value, maximum in ranges
+            if not is_within(value, maximum)
+        ]
+        if self.after is not None and self.page != 1:
+            errors.append(_page_with_cursor_error(self.page))
+        if errors:
+            raise BadRequestError(errors=errors)
+
+    @property
+    def offset(self) -> int:
+        """The number of items before the page."""
+        return (self.page - 1) * self.per_page
+
+
+def parse_page_request(
+    page: str | int | None = None, per_page: str | int | None = None, cursor: str | None = None
+) -> PageRequest:
+    """Return the page request of a list's query parameters.
+
+    Args:
+        page: The page number, an integer or its canonical decimal text.
+        per_page: The maximum number of items, likewise.
+        cursor: The `next_cursor` of the previous page; excludes `page`.
+
+    Raises:
+        BadRequestError: Values are malformed or out of range, or there are a page number and a cursor; every
+            one is listed in `errors`.
+    """
+    errors: list[FieldError] = []
+    number = 1 if page is None else parse_int_field("page", page, MAX_PAGE, errors)
+    count = (
+        DEFAULT_PER_PAGE if per_page is None else parse_int_field("per_page", per_page, MAX_PER_PAGE, errors)
+    )
+    after = None if cursor is None else _parse_cursor(cursor, errors)
+    if page is not None and number is not None and cursor is not None:
+        errors.append(_page_with_cursor_error(page))
+    if errors or number is None or count is None:
+        raise BadRequestError(errors=errors)
+    return PageRequest(number, count, after)
+
+
+def _page_with_cursor_error(page: str | int) -> FieldError:
+    return FieldError("page", "no page number together with a cursor", quote_value(page))
+
+
+def encode_cursor(position: CursorPosition) -> str:
+    """Return the cursor of a position, which `parse_page_request` reads."""
+    key = str(position.key) if isinstance(position.key, int) else f'"{position.key}'
+    text = f"{position.list_id}.{position.id}.{key}"
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def cursor_errors(list_id: str, request: PageRequest) -> tuple[FieldError, ...]:
+    """Return the error of a cursor that belongs to another list than that of the request."""
+    if request.after is None or request.after.list_id == list_id:
+        return ()
+    received = quote_value(encode_cursor(request.after))
+    return (FieldError("cursor", "a next_cursor of this list, with the same filters and sort,", received),)
+
+
+def require_cursor_of(list_id: str, request: PageRequest) -> None:
+    """Raise BadRequestError if the cursor of a request belongs to another list."""
+    errors = cursor_errors(list_id, request)
+    if errors:
+        raise BadRequestError(errors=errors)
+
+
+_CURSOR = re.compile(
+    r"""
+    (?P<list_id>[0-9a-f]{12}) \. (?P<id>[0-9A-Za-z_]{1,40}) \.
+    (?: (?P<number>[0-9]{1,18}) | "(?P<text>[^\0]{0,1000}) )
+    """,
+    re.ASCII | re.VERBOSE,
+)
+
+
+def _parse_cursor(cursor: str, errors: list[FieldError]) -> CursorPosition | None:
+    try:
+        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+    except ValueError:
+        text = ""
+    match = _CURSOR.fullmatch(text)
+    position = None
+    if match is not None:
+        key = match["text"] if match["number"] is None else int(match["number"])
+        position = CursorPosition(match["list_id"], key, match["id"])
+    # Base64 can encode one position in several ways; only the encoding of `encode_cursor` is accepted.
+    if position is None or encode_cursor(position) != cursor:
+        errors.append(FieldError("cursor", "a next_cursor of this list", quote_value(cursor)))
+        return None
+    return position
+
+
+# Words: how file names, descriptions and search texts are split, regardless of case and diacritics.
+#
+# Emoji and the characters of writing systems without spaces between words are a word each, so that a
+# search finds any part of their text as a sequence of words. Skin tones and variation selectors do not
+# count.
+
+_ASCII_WORD = re.compile(r"[0-9a-z]+", re.ASCII)
+_IGNORED = re.compile("[\u0300-\u036f\ufe00-\ufe0f]")
+"""Diacritics and variation selectors."""
+_WITHOUT_SPACES = re.compile(
+    "["
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f"  # Myanmar
+    "\u1780-\u17ff"  # Khmer
+    "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+    "\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff"  # Hiragana, Katakana, Bopomofo
+    "]"
+)
+_WORD_CATEGORIES = "LMN"
+"""The first letters of the general categories of letters, marks and numbers (Unicode, section 4.5)."""
+_OTHER_SYMBOL = "So"
+"""The general category of emoji."""
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text, in lower case and without diacritics, in their order."""
+    if text.isascii():
+        return tuple(_ASCII_WORD.findall(text.lower()))
+    return tuple(_split(_fold(text)))
+
+
+def is_whole_word(word: str) -> bool:
+    """Return whether a word is an emoji, or a character of a writing system without spaces between words."""
+    return _WITHOUT_SPACES.fullmatch(word) is not None or (len(word) == 1 and category(word) == _OTHER_SYMBOL)
+
+
+def _fold(text: str) -> str:
+    # The capital letter of the Turkish dotless i is that of i.
+    decomposed = normalize("NFKD", normalize("NFKD", text).casefold()).replace("ı", "i")
+    return normalize("NFC", _IGNORED.sub("", decomposed))
+
+
+def _split(text: str) -> Iterator[str]:
+    word = ""
+    for char in text:
+        is_whole = is_whole_word(char)
+        is_part = not is_whole and category(char)[0] in _WORD_CATEGORIES
+        if word and not is_part:
+            yield word
+            word = ""
+        if is_whole:
+            yield char
+        elif is_part:
+            word += char
+    if word:
+        yield word
+
+
+# Lists of images: the filters and the order that a request can choose.
+#
+# `parse_image_list` reads them from query parameters, together with the page, and reports all errors at
+# once.
 
 REQUESTS_IN_MEMORY = 1_000
 """Parsed requests that are kept in memory, per process: most requests are for the first page of a list."""

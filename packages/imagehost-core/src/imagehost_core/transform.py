@@ -1,0 +1,455 @@
+"""Transform parameters of image URLs: parsing, geometry, content negotiation and URL signatures.
+
+Pure functions from a query string to a plan of the output's geometry; no image is decoded.
+
+```python
+>>> from imagehost_core.transform import Size, parse_transform, plan
+>>> transform = parse_transform("w=320&h=240&fit=inside&fm=webp")
+>>> print(plan(Size(2725, 2225), transform).output)
+294×240
+>>> transform.to_query()
+'w=320&h=240&fit=inside&fm=webp'
+
+```
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, TypeVar, cast
+from urllib.parse import parse_qsl, urlencode
+
+from attrs import field, frozen
+from attrs.validators import ge, instance_of
+
+from imagehost_core._util.fields import choice_error, is_within, parse_choice, parse_int_field, range_error
+from imagehost_core.errors import BadRequestError, FieldError, NotFoundError, quote_value
+from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
+
+# The transform parameters `w`, `h`, `q`, `fit` and `fm` of a delivery URL.
+#
+# Numbers are canonical decimal integers, a repeated parameter is an error, unknown parameters are
+# ignored. All errors of a query are reported together.
+
+MAX_SIDE = 8192
+"""The largest `w` or `h`, in pixels."""
+MAX_QUALITY = 100
+
+PARAMETERS = ("w", "h", "q", "fit", "fm")
+"""The names of the transform parameters."""
+MAX_PARAMETERS = 64
+"""The largest number of parameters in a query, known and unknown."""
+
+
+class Fit(StrEnum):
+    """The way an image is fitted to a given width and height: the five modes of sharp."""
+
+    COVER = "cover"
+    CONTAIN = "contain"
+    FILL = "fill"
+    INSIDE = "inside"
+    OUTSIDE = "outside"
+
+
+class Auto(StrEnum):
+    """The output format is negotiated: the best one that the `Accept` header names."""
+
+    AUTO = "auto"
+
+
+AUTO: Final = Auto.AUTO
+
+FORMAT_NAMES: dict[str, Format | Auto] = {
+    **{info.parameter: fmt for fmt, info in FORMATS.items() if info.parameter},
+    "auto": AUTO,
+}
+"""The values of `fm`."""
+
+EXTENSIONS: dict[str, Format | Auto] = {**BY_EXTENSION, "auto": AUTO}
+"""The file extensions of delivery URLs."""
+
+FIT_NAMES: dict[str, Fit] = {fit.value: fit for fit in Fit}
+"""The values of `fit`."""
+
+T = TypeVar("T")
+
+
+def _convert_fit(value: Fit | str) -> Fit:
+    """Return a named fit; an unknown name is returned unchanged, for `_validate` to report."""
+    return FIT_NAMES.get(value, cast("Fit", value))
+
+
+@frozen
+class Transform:
+    """A validated request for a variant of an image.
+
+    Attributes:
+        width: Output width, 1–8192 pixels, or `None`.
+        height: Output height, 1–8192 pixels, or `None`.
+        quality: 1–100, or `None` for the format's default; ignored for PNG and GIF.
+        fit: The fit mode, used if width and height are given.
+        format: The output format; `AUTO` negotiates it; `None` is the stored format.
+
+    Raises:
+        BadRequestError: Values are not allowed; every one is listed in `errors`.
+    """
+
+    width: int | None = None
+    height: int | None = None
+    quality: int | None = None
+    fit: Fit = field(default=Fit.COVER, converter=_convert_fit)
+    format: Format | Auto | None = None
+
+    def __attrs_post_init__(self) -> None:
+        errors = list(_validate(self))
+        if errors:
+            raise BadRequestError(errors=errors)
+
+    def to_query(self) -> str:
+        """Return the canonical query: parameters in the order w, h, q, fit, fm, without defaults.
+
+        GIF is not a value of `fm`, only an extension, so the query leaves it out.
+        """
+        names = {fmt: name for name, fmt in FORMAT_NAMES.items()}
+        pairs: dict[str, object | None] = {
+            "w": self.width,
+            "h": self.height,
+            "q": self.quality,
+            "fit": None if self.fit is Fit.COVER else self.fit.value,
+            "fm": None if self.format is None else names.get(self.format),
+        }
+        return urlencode({name: value for name, value in pairs.items() if value is not None})
+
+
+def _validate(transform: Transform) -> Iterator[FieldError]:
+    ranges = (
+        ("w", transform.width, MAX_SIDE),
+        ("h", transform.height, MAX_SIDE),
+        ("q", transform.quality, MAX_QUALITY),
+    )
+    for name, value, maximum in ranges:
+        if value is not None and not is_within(value, maximum):
+            yield range_error(name, maximum, value)
+    # Annotations do not bind an embedding program.
+    fit, fmt = cast("object", transform.fit), cast("object", transform.format)
+    if not isinstance(fit, Fit):
+        yield choice_error("fit", FIT_NAMES, fit)
+    if fmt is not None and not isinstance(fmt, Format | Auto):
+        yield FieldError("the format", "a Format, AUTO or None", quote_value(fmt))
+
+
+def parse_transform(query: str | Mapping[str, object] = "", *, extension: str | None = None) -> Transform:
+    """Return the transform that a delivery URL requests.
+
+    Args:
+        query: The URL's query string without `?`, or decoded parameters, whose numbers may be integers.
+        extension: The extension of the URL's path without its dot, or `None`. `fm` takes precedence.
+
+    Raises:
+        BadRequestError: Values are not allowed or repeated; every one is listed in `errors`.
+        NotFoundError: The extension is unknown.
+    """
+    extension_format = parse_extension(extension)
+    errors: list[FieldError] = []
+    values: dict[str, object] = {}
+    for name, value in _parse_query(query):
+        if name in values:
+            errors.append(FieldError(name, "one value", "several"))
+        elif name in PARAMETERS:
+            values[name] = value
+
+    def integer(name: str, maximum: int) -> int | None:
+        return parse_int_field(name, values[name], maximum, errors) if name in values else None
+
+    def choice(name: str, choices: Mapping[str, T]) -> T | None:
+        return parse_choice(name, values[name], choices, errors) if name in values else None
+
+    transform = Transform(
+        width=integer("w", MAX_SIDE),
+        height=integer("h", MAX_SIDE),
+        quality=integer("q", MAX_QUALITY),
+        fit=choice("fit", FIT_NAMES) or Fit.COVER,
+        format=choice("fm", FORMAT_NAMES) or extension_format,
+    )
+    if errors:
+        raise BadRequestError(errors=dict.fromkeys(errors))
+    return transform
+
+
+def parse_extension(extension: str | None) -> Format | Auto | None:
+    """Return the format of a delivery URL's extension, in any case, or `None` without an extension.
+
+    Raises:
+        NotFoundError: The extension is unknown.
+    """
+    if extension is None:
+        return None
+    try:
+        return EXTENSIONS[extension.lower()]
+    except KeyError:
+        raise NotFoundError(errors=[choice_error("the extension", EXTENSIONS, extension)]) from None
+
+
+def negotiate(accept: str, stored: Format, *, animated: bool = False) -> Format:
+    """Return the format that `AUTO` selects: AVIF, WebP or the stored format, by the weights of a header.
+
+    Of equal weights the first counts. AVIF is not selected for animations, because only the first frame is
+    encoded in it. The weight of a format is that of its media type (RFC 9110, section 12.5.1), or 0 if it is
+    not named. Wildcards do not count: every browser sends `*/*`, also those without AVIF support. If all
+    weights are 0, the stored format is selected.
+
+    Args:
+        accept: The request's `Accept` header, or "".
+        stored: The master's format.
+        animated: Whether the master has more than one frame.
+    """
+    weights = _parse_accept(accept)
+    candidates = [fmt for fmt in (Format.AVIF, Format.WEBP) if FORMATS[fmt].animated or not animated]
+    best = max((*candidates, stored), key=lambda fmt: weights.get(FORMATS[fmt].media_type, 0.0))
+    return best if FORMATS[best].media_type in weights else stored
+
+
+_WEIGHT = re.compile(r"q=(0(?:\.\d*)?|1(?:\.0*)?)", re.ASCII)
+
+
+def _parse_query(query: str | Mapping[str, object]) -> Iterable[tuple[str, object]]:
+    if not isinstance(query, str):
+        return query.items()
+    try:
+        return parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
+    except ValueError:
+        error = FieldError("the query", f"at most {MAX_PARAMETERS} parameters", "more")
+        raise BadRequestError(errors=[error]) from None
+
+
+def _parse_accept(accept: str) -> dict[str, float]:
+    """Return the media types that an `Accept` header names with a weight above 0."""
+    weights = dict[str, float]()
+    for entry in accept.lower().split(","):
+        media_type, *parameters = (part.strip() for part in entry.split(";"))
+        found = next(filter(None, map(_WEIGHT.fullmatch, parameters)), None)
+        weight = float(found[1]) if found else 1.0
+        if weight > 0:
+            weights[media_type] = weight
+    return weights
+
+
+# Geometry of a transform: the size, crop and padding of the output, in pixels.
+#
+# The rules are those of sharp's `resize` (its documentation and `ResolveShrink`): one scale for both axes
+# except for `fill`, sizes rounded half up and at least one pixel, centred crops and padding. sharp
+# multiplies by a double; here integers are divided, so halves are exact: 1000×667 at w=500 is 500×334
+# (667/2 = 333.5).
+
+MAX_OUTPUT_PIXELS = 40_000_000
+"""The maximum size of an output, in pixels summed over its frames."""
+
+
+@frozen
+class Size:
+    """Width and height in pixels, at least 1 each."""
+
+    width: int = field(validator=[instance_of(int), ge(1)])
+    height: int = field(validator=[instance_of(int), ge(1)])
+
+    @property
+    def pixels(self) -> int:
+        """The area."""
+        return self.width * self.height
+
+    def __str__(self) -> str:
+        return f"{self.width}×{self.height}"
+
+
+@frozen
+class Point:
+    """A distance from the top left corner, in pixels, at least 0 each."""
+
+    left: int = field(validator=[instance_of(int), ge(0)])
+    top: int = field(validator=[instance_of(int), ge(0)])
+
+
+ORIGIN = Point(0, 0)
+
+
+@frozen
+class Plan:
+    """The geometry of a render of the upright source: resize, then crop or pad.
+
+    Attributes:
+        resize: The size to which the whole image is resized. It can be far larger than the output (a 1×10000
+            image covering 8000×1), so a renderer computes only what `crop` keeps of it.
+        crop: The position of the output within the resized image.
+        pad: The position of the resized image within the output.
+        output: The size of the result. On each axis either `crop` or `pad` is 0.
+    """
+
+    resize: Size
+    crop: Point
+    pad: Point
+    output: Size
+
+    @property
+    def padded(self) -> bool:
+        """Whether the image covers only a part of the output."""
+        return self.resize.width < self.output.width or self.resize.height < self.output.height
+
+
+def plan(source: Size, transform: Transform, *, frames: int = 1, max_side: int | None = None) -> Plan:
+    """Return the geometry of a transform.
+
+    Args:
+        source: The size of the upright image (EXIF orientation applied).
+        transform: The requested transform; only its width, height and fit are used.
+        frames: The number of frames of the output.
+        max_side: The maximum side that the output's format supports, in pixels.
+
+    Raises:
+        BadRequestError: The output exceeds `MAX_OUTPUT_PIXELS` or `max_side`.
+    """
+    result = _plan(source, transform)
+    _require_output_size(result.output, frames, max_side)
+    return result
+
+
+def _plan(source: Size, transform: Transform) -> Plan:
+    width, height = transform.width, transform.height
+    if transform.fit is Fit.FILL:
+        return _resize_only(Size(width or source.width, height or source.height))
+    if width is not None and height is not None:
+        return _FITS[transform.fit](source, Size(width, height))
+    if width is not None:
+        return _resize_only(_to_width(source, width))
+    return _resize_only(source if height is None else _to_height(source, height))
+
+
+def _resize_only(size: Size) -> Plan:
+    return Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size)
+
+
+def _to_width(source: Size, width: int) -> Size:
+    return Size(width, max(1, _divide(source.height * width, source.width)))
+
+
+def _to_height(source: Size, height: int) -> Size:
+    return Size(max(1, _divide(source.width * height, source.height)), height)
+
+
+def _divide(numerator: int, denominator: int) -> int:
+    """Return the quotient rounded to the nearest integer, halves up: ⌊(2n + d) / 2d⌋."""
+    return (2 * numerator + denominator) // (2 * denominator)
+
+
+def _is_wider(source: Size, box: Size) -> bool:
+    """Return whether the source has a larger aspect ratio than the box: w/h > W/H."""
+    return source.width * box.height > box.width * source.height
+
+
+def _outside(source: Size, box: Size) -> Size:
+    """Return the smallest size with the source's aspect ratio that covers the box."""
+    return _to_height(source, box.height) if _is_wider(source, box) else _to_width(source, box.width)
+
+
+def _inside(source: Size, box: Size) -> Size:
+    """Return the largest size with the source's aspect ratio that fits within the box."""
+    return _to_width(source, box.width) if _is_wider(source, box) else _to_height(source, box.height)
+
+
+def _cover(source: Size, box: Size) -> Plan:
+    resize = _outside(source, box)
+    # sharp's CalculateCrop: the odd pixel is cut off at the left and top.
+    crop = Point((resize.width - box.width + 1) // 2, (resize.height - box.height + 1) // 2)
+    return Plan(resize=resize, crop=crop, pad=ORIGIN, output=box)
+
+
+def _contain(source: Size, box: Size) -> Plan:
+    resize = _inside(source, box)
+    # sharp's CalculateEmbedPosition: the odd pixel is added at the right and bottom.
+    pad = Point((box.width - resize.width) // 2, (box.height - resize.height) // 2)
+    return Plan(resize=resize, crop=ORIGIN, pad=pad, output=box)
+
+
+_FITS: dict[Fit, Callable[[Size, Size], Plan]] = {
+    Fit.COVER: _cover,
+    Fit.CONTAIN: _contain,
+    Fit.INSIDE: lambda source, box: _resize_only(_inside(source, box)),
+    Fit.OUTSIDE: lambda source, box: _resize_only(_outside(source, box)),
+}
+
+
+def _require_output_size(output: Size, frames: int, max_side: int | None) -> None:
+    errors = []
+    if output.pixels * frames > MAX_OUTPUT_PIXELS:
+        received = f"{output}" if frames == 1 else f"{output} with {frames} frames"
+        errors.append(
+            FieldError("the output", f"at most {MAX_OUTPUT_PIXELS:,} pixels over all frames", received)
+        )
+    if max_side is not None and max(output.width, output.height) > max_side:
+        errors.append(
+            FieldError("the output", f"sides of at most {max_side:,} pixels in this format", str(output))
+        )
+    if errors:
+        raise BadRequestError(errors=errors)
+
+
+# Signatures of delivery URLs, which grant access to an image for a limited time.
+#
+# The signature is an HMAC-SHA256 (RFC 2104) of the image's id, the canonical transform and the expiry
+# time. It covers the parsed transform, not its spelling, so it stays valid if query parameters are
+# reordered.
+
+DEFAULT_LIFETIME_SECONDS = 3_600
+"""The lifetime of a signed URL, unless another is given."""
+MAX_LIFETIME_SECONDS = 365 * 86_400
+"""The longest lifetime of a signed URL, in seconds."""
+
+_EXPIRY = re.compile(r"[1-9][0-9]{0,11}", re.ASCII)
+
+
+def signing_key(host_secret: bytes, account_secret: bytes) -> bytes:
+    """Return the key that signs the URLs of an account's images, until its secret is renewed."""
+    import hmac
+
+    return hmac.digest(host_secret, account_secret, "sha256")
+
+
+def sign_url(key: bytes, image_id: str, transform: Transform, expires: int) -> str:
+    """Return the value of `sig` for a delivery URL.
+
+    Args:
+        key: The signing key of the image's account.
+        image_id: The image's id.
+        transform: The transform that the URL requests.
+        expires: The value of `exp`, a Unix timestamp.
+    """
+    # Imported here: loading OpenSSL would be a tenth of the import time of the package.
+    import hmac
+    from base64 import urlsafe_b64encode
+
+    fmt = transform.format.value if transform.format else ""
+    payload = f"{image_id}\n{transform.to_query()}\n{fmt}\n{expires}"
+    return urlsafe_b64encode(hmac.digest(key, payload.encode(), "sha256")).decode().rstrip("=")
+
+
+def verify_signed_url(
+    key: bytes, image_id: str, transform: Transform, query: Mapping[str, str], now: datetime
+) -> bool:
+    """Return whether a delivery URL has a valid signature that has not expired.
+
+    Args:
+        key: The signing key of the image's account.
+        image_id: The image's id.
+        transform: The transform that the URL requests.
+        query: The URL's query parameters, including `exp` and `sig`.
+        now: The current time.
+    """
+    from hmac import compare_digest
+
+    expiry, signature = query.get("exp", ""), query.get("sig", "")
+    if _EXPIRY.fullmatch(expiry) is None or int(expiry) <= now.timestamp():
+        return False
+    expected = sign_url(key, image_id, transform, int(expiry))
+    return compare_digest(expected.encode(), signature.encode("utf-8", "replace"))

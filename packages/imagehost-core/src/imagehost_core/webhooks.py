@@ -1,0 +1,567 @@
+"""Webhook rules: endpoint URLs, fields, signatures and the retry schedule.
+
+Pure functions: the caller resolves host names and sends requests.
+
+```python
+>>> from imagehost_core.webhooks import parse_endpoint_url, sign_webhook
+>>> endpoint = parse_endpoint_url("https://example.com/hooks?id=7")
+>>> endpoint.authority, endpoint.target
+('example.com', '/hooks?id=7')
+>>> sign_webhook("whsec_c2VjcmV0", "msg_1", 1767225600, b"{}")
+'v1,QGxpGbjRoL8txXelFWC4IEtME42gS+j6BV6K56kn8oo='
+
+```
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from base64 import b64decode, b64encode
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Set
+from concurrent.futures import Future
+from datetime import datetime, timedelta
+from hashlib import sha256
+from hmac import new as hmac
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from threading import Thread
+from urllib.parse import urlsplit
+
+from attrs import evolve, frozen
+
+from imagehost_core.errors import FieldError, ValidationError, quote_value
+from imagehost_core.events import EVENT_TYPES
+from imagehost_core.ids import AccountId, DeliveryId, Random, WebhookId
+from imagehost_core.models import DeliveryState, WebhookDelivery
+from imagehost_core.uploads import description_errors
+
+# The retry schedule of webhook deliveries.
+#
+# A 2xx response is success, 410 disables the webhook, anything else is retried. After the last attempt
+# the webhook is disabled. The module decides and sends nothing.
+
+RETRY_SCHEDULE = tuple(
+    timedelta(seconds=seconds)
+    for seconds in (0, 5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
+)
+"""The time of each attempt, relative to the first."""
+JITTER = 0.1
+"""The largest relative change of a delay, so that simultaneous failures are not retried simultaneously."""
+RESPONSE_EXCERPT_BYTES = 500
+"""The length of the stored excerpt of a response, in bytes."""
+GONE = 410
+
+
+@frozen(kw_only=True)
+class Attempt:
+    """The outcome of one attempt to deliver an event.
+
+    Attributes:
+        at: The start of the attempt.
+        status: The HTTP status of the response, or `None` without a response.
+        duration_ms: The duration, in milliseconds.
+        response: The start of the response's body, or the reason for which there was none.
+    """
+
+    at: datetime
+    status: int | None
+    duration_ms: int
+    response: str
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the endpoint accepted the event."""
+        return self.status is not None and 200 <= self.status < 300
+
+
+@frozen
+class NextStep:
+    """The consequence of an attempt.
+
+    Attributes:
+        delivery: The updated delivery.
+        disable: The reason to disable the webhook, or `None`.
+    """
+
+    delivery: WebhookDelivery
+    disable: str | None = None
+
+
+def after_attempt(
+    delivery: WebhookDelivery, attempt: Attempt, jitter: float, *, is_active: bool = True
+) -> NextStep:
+    """Return the consequence of an attempt.
+
+    Args:
+        delivery: The delivery before the attempt.
+        attempt: The outcome of the attempt.
+        jitter: A random number from 0 to below 1.
+        is_active: Whether the webhook is active; deliveries of an inactive one are retried manually only.
+    """
+    count = delivery.attempts + 1
+    updated = evolve(
+        delivery,
+        attempts=count,
+        next_attempt_at=None,
+        last_attempt_at=attempt.at,
+        last_status=attempt.status,
+        last_duration_ms=attempt.duration_ms,
+        last_response=attempt.response[:RESPONSE_EXCERPT_BYTES],
+    )
+    if attempt.succeeded:
+        return NextStep(evolve(updated, state=DeliveryState.DELIVERED))
+    failed = evolve(updated, state=DeliveryState.FAILED)
+    if not is_active:
+        return NextStep(failed)
+    if attempt.status == GONE:
+        return NextStep(failed, "the endpoint responded with 410 Gone")
+    if count == len(RETRY_SCHEDULE):
+        outcome = "did not respond" if attempt.status is None else f"responded with {attempt.status}"
+        return NextStep(failed, f"{count} attempts failed; at the last the endpoint {outcome}")
+    if count > len(RETRY_SCHEDULE):
+        return NextStep(failed)  # retried manually after the last scheduled attempt
+    return NextStep(evolve(updated, next_attempt_at=attempt.at + retry_delay(count, jitter)))
+
+
+def retry_delay(attempts: int, jitter: float) -> timedelta:
+    """Return the delay before the next attempt.
+
+    Args:
+        attempts: The number of attempts so far, 1 to 9.
+        jitter: A random number from 0 to below 1.
+    """
+    delay = RETRY_SCHEDULE[attempts] - RETRY_SCHEDULE[attempts - 1]
+    return delay * (1 + JITTER * (2 * jitter - 1))
+
+
+WEBHOOK_SECRET_PREFIX = "whsec_"  # noqa: S105 - a prefix, not a secret
+WEBHOOK_SECRET_BYTES = 32
+
+
+def new_webhook_secret(random: Random) -> str:
+    """Return a random signing secret: `whsec_` and the base64 of 32 random bytes."""
+    return WEBHOOK_SECRET_PREFIX + b64encode(random(WEBHOOK_SECRET_BYTES)).decode()
+
+
+def sign_webhook(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
+    """Return a signature for the header `webhook-signature`.
+
+    It is `v1,` and the base64 of the HMAC-SHA256 of `id.timestamp.body`.
+
+    Args:
+        secret: The webhook's signing secret, with its prefix.
+        event_id: The value of `webhook-id`.
+        timestamp: The value of `webhook-timestamp`: the time of the attempt, as a Unix timestamp.
+        body: The request body.
+    """
+    key = b64decode(secret.removeprefix(WEBHOOK_SECRET_PREFIX))
+    payload = f"{event_id}.{timestamp}.".encode() + body
+    return "v1," + b64encode(hmac(key, payload, sha256).digest()).decode()
+
+
+# Which due deliveries a sender attempts next: its attempts in progress are shared between accounts.
+#
+# An account with fewer attempts in progress comes first, and within it a webhook with fewer. One account
+# has at most a quarter of a sender's attempts, two have a fifth each, and so on: an account starts
+# another only while three times its attempts are fewer than those that are free (a dynamic threshold,
+# Choudhury and Hahne, 1998). So another account's event finds a free one, however long the endpoints of
+# these take to respond.
+
+MAX_IN_FLIGHT_PER_WEBHOOK = 8
+"""Attempts to one webhook at a time, of all senders."""
+FREE_SHARE = 3
+"""An account starts an attempt while it has less than one in this number of the free ones in progress."""
+
+
+@frozen
+class SenderLoad:
+    """The attempts of a sender.
+
+    Attributes:
+        free: Attempts that it can start.
+        in_progress: The number of those in progress by account; accounts share a sender only if it is given.
+        responsive: The webhooks whose last attempt of the sender got a response. Others are tried one at a
+            time, so that an endpoint that is silent holds one attempt. `None` if it is not known.
+    """
+
+    free: int
+    in_progress: Mapping[AccountId, int] | None = None
+    responsive: Set[WebhookId] | None = None
+
+    def limit_of(self, webhook_id: WebhookId) -> int:
+        """Return the number of attempts to a webhook at a time."""
+        is_limited = self.responsive is not None and webhook_id not in self.responsive
+        return 1 if is_limited else MAX_IN_FLIGHT_PER_WEBHOOK
+
+    def count_of(self, account_id: AccountId) -> int:
+        """Return the number of an account's attempts in progress; 0 if accounts do not share the sender."""
+        return (self.in_progress or {}).get(account_id, 0)
+
+    def may_start(self, account_id: AccountId) -> bool:
+        """Return whether the sender may start an attempt of an account."""
+        return FREE_SHARE * self.count_of(account_id) < self.free
+
+    def with_attempt(self, account_id: AccountId) -> SenderLoad:
+        """Return the load with one attempt of an account more."""
+        if self.in_progress is None:
+            return evolve(self, free=self.free - 1)
+        in_progress = {**self.in_progress, account_id: self.count_of(account_id) + 1}
+        return evolve(self, free=self.free - 1, in_progress=in_progress)
+
+
+@frozen(order=True)
+class WaitingDelivery:
+    """A due delivery that no sender attempts.
+
+    Attributes:
+        turn: Attempts to its webhook that are in progress or come before it.
+        due_at: When it was due, in microseconds since 1970.
+        id: The delivery.
+        account_id: The account of its webhook.
+    """
+
+    turn: int
+    due_at: int
+    id: DeliveryId
+    account_id: AccountId
+
+
+def next_deliveries(waiting: Iterable[WaitingDelivery], load: SenderLoad) -> list[DeliveryId]:
+    """Return the deliveries that a sender attempts next, in their order.
+
+    Args:
+        waiting: The due deliveries.
+        load: The attempts of the sender.
+    """
+    queues: dict[AccountId, deque[WaitingDelivery]] = {}
+    for delivery in sorted(waiting):
+        queues.setdefault(delivery.account_id, deque()).append(delivery)
+    chosen: list[DeliveryId] = []
+    while ready := [account_id for account_id in queues if load.may_start(account_id)]:
+        account_id = min(ready, key=lambda each: (load.count_of(each), queues[each][0]))
+        chosen.append(queues[account_id].popleft().id)
+        if not queues[account_id]:
+            del queues[account_id]
+        load = load.with_attempt(account_id)
+    return chosen
+
+
+# Validation of webhook endpoint URLs, against server-side request forgery (SSRF).
+#
+# Endpoints use https; http is allowed on loopback only, and only if the operator allows loopback.
+# Private, loopback, link-local, multicast, IPv4-embedding and metadata IP addresses are rejected.
+# `parse_endpoint_url` checks the form of a URL when a webhook is saved; `require_public_address` checks
+# the IP address of each connection before it is made.
+
+MAX_URL = 2_000
+"""The longest endpoint URL, in characters."""
+HTTPS_PORT = 443
+_MIN_PORT = 1_024
+"""Lower ports belong to other services (RFC 6335, section 6); of these only 443 is allowed."""
+
+IPAddress = IPv4Address | IPv6Address
+
+_SPECIAL_V4 = tuple(
+    map(
+        ip_network,
+        (
+            "0.0.0.0/8",
+            "10.0.0.0/8",
+            "100.64.0.0/10",
+            "127.0.0.0/8",
+            "169.254.0.0/16",
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "192.175.48.0/24",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/4",
+            "240.0.0.0/4",
+        ),
+    )
+)
+"""IANA's special-purpose IPv4 networks, and multicast (RFC 5771)."""
+_GLOBAL_V6 = IPv6Network("2000::/3")
+"""The allocated global unicast range. Everything outside it is rejected: loopback, unique local, link-local,
+site-local, multicast, IPv4-mapped, IPv4-compatible and the NAT64 prefixes."""
+_SPECIAL_V6 = tuple(
+    map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"))
+)
+"""Special-purpose networks within it: 2001::/23 with Teredo, documentation, 6to4 (which embeds an IPv4
+address), AS112."""
+_ISATAP = 0x5EFE
+"""The upper half of an ISATAP interface identifier, which embeds an IPv4 address (RFC 5214, section 6.1)."""
+_ISATAP_FLAGS = 0x0300_0000
+"""Its bits that are not compared: whether the IPv4 address is globally unique, and whether it is a group."""
+
+_LABEL = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME = re.compile(rf"(?:{_LABEL}\.)+(?=[a-z]){_LABEL}", re.ASCII)
+"""A host name with a dot whose last label begins with a letter, so that no resolver parses it as an IP
+address."""
+_AUTHORITY = re.compile(r"(?:\[[^\[\]]*:[^\[\]]*\]|[^\[\]:]*)(?::[0-9]*)?", re.ASCII)
+"""A host and a port (RFC 3986, section 3.2); an IPv6 address is in brackets."""
+_PRINTABLE = re.compile(r"[!-~]+", re.ASCII)
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_INTERNAL_SUFFIXES = (
+    ".localhost",
+    ".local",
+    ".internal",
+    ".localdomain",
+    ".lan",
+    ".home",
+    ".corp",
+    ".home.arpa",
+)
+
+
+@frozen
+class Endpoint:
+    """A parsed and valid endpoint URL.
+
+    Attributes:
+        url: The URL as received.
+        secure: Whether the scheme is https.
+        host: The host name in lower case, or the IP address without brackets.
+        port: The port, explicit or the scheme's default.
+        target: The path and query, as in a request line.
+    """
+
+    url: str
+    secure: bool
+    host: str
+    port: int
+    target: str
+
+    @property
+    def authority(self) -> str:
+        """The value of the `Host` header."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        default_port = HTTPS_PORT if self.secure else 80
+        return name if self.port == default_port else f"{name}:{self.port}"
+
+
+def parse_endpoint_url(url: str, *, allow_loopback: bool = False) -> Endpoint:
+    """Return the endpoint of a URL.
+
+    Args:
+        url: The received URL.
+        allow_loopback: Whether loopback is allowed, and http there.
+
+    Raises:
+        ValidationError: The URL is not allowed.
+    """
+    try:
+        return _parse(url, allow_loopback)
+    except _InvalidEndpoint as error:
+        raise ValidationError(errors=[FieldError("url", error.expected, quote_value(url))]) from None
+
+
+def is_ip_address(host: str) -> bool:
+    """Return whether a host is an IP address rather than a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def require_public_address(address: str, *, allow_loopback: bool = False) -> IPAddress:
+    """Raise ValidationError unless an IP address is public; return it.
+
+    Args:
+        address: An IPv4 or IPv6 address as text, as the resolver returned it.
+        allow_loopback: Whether loopback is allowed.
+    """
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        parsed = None
+    if parsed is not None and (_is_global(parsed) or (allow_loopback and _is_loopback(parsed))):
+        return parsed
+    raise ValidationError(
+        errors=[FieldError("the endpoint's IP address", "a public one", quote_value(address))]
+    )
+
+
+def require_public_addresses(addresses: Iterable[str], *, allow_loopback: bool = False) -> None:
+    """Raise ValidationError unless all IP addresses of a host name are public."""
+    for address in addresses:
+        require_public_address(address, allow_loopback=allow_loopback)
+
+
+class _InvalidEndpoint(Exception):
+    """A URL is not allowed.
+
+    Args:
+        expected: A description of the allowed URLs.
+    """
+
+    def __init__(self, expected: str) -> None:
+        super().__init__(expected)
+        self.expected = expected
+
+
+def _parse(url: str, allow_loopback: bool) -> Endpoint:
+    if len(url) > MAX_URL or _PRINTABLE.fullmatch(url) is None or "\\" in url:
+        raise _InvalidEndpoint(f"a URL of at most {MAX_URL} printable ASCII characters")
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise _InvalidEndpoint("an https URL with a valid host and port") from None
+    loopback = allow_loopback and host in _LOOPBACK_NAMES
+    if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
+        raise _InvalidEndpoint("an https URL")
+    if "@" in parts.netloc:
+        raise _InvalidEndpoint("a URL without user and password")
+    if "#" in url:
+        raise _InvalidEndpoint("a URL without a fragment")
+    # `urlsplit` ignores text around the brackets and accepts future IP versions (`[v1.x]`).
+    if _AUTHORITY.fullmatch(parts.netloc) is None:
+        raise _InvalidEndpoint("a URL with only an IPv6 address in brackets")
+    if port is None:
+        port = HTTPS_PORT if parts.scheme == "https" else 80
+    if not loopback:
+        _require_public_host(host)
+        if port != HTTPS_PORT and port < _MIN_PORT:
+            raise _InvalidEndpoint(f"a URL whose port is {HTTPS_PORT} or at least {_MIN_PORT}")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Endpoint(url, parts.scheme == "https", host, port, target)
+
+
+def _require_public_host(host: str) -> None:
+    if ":" in host or _NAME.fullmatch(host) is None:
+        # Only the canonical form of an IP address is accepted: no octal, hexadecimal or short forms.
+        try:
+            require_public_address(host)
+        except ValidationError:
+            raise _InvalidEndpoint("a public https URL") from None
+    elif len(host) > 253 or host.endswith(_INTERNAL_SUFFIXES):
+        raise _InvalidEndpoint("a URL with a public host name")
+
+
+def _is_global(address: IPAddress) -> bool:
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _SPECIAL_V4)
+    special = any(address in network for network in _SPECIAL_V6)
+    is_plain = not special and not _is_isatap(address) and address.scope_id is None
+    return address in _GLOBAL_V6 and is_plain
+
+
+def _is_isatap(address: IPv6Address) -> bool:
+    """Return whether a tunnel would send packets for the address to an IPv4 address, within any network."""
+    return int(address) >> 32 & 0xFFFF_FFFF & ~_ISATAP_FLAGS == _ISATAP
+
+
+def _is_loopback(address: IPAddress) -> bool:
+    return address in (ip_address("127.0.0.1"), ip_address("::1"))
+
+
+HostResolver = Callable[[str, int], Iterable[str]]
+"""A function that returns the IP addresses of a host name, for a port."""
+
+RESOLVE_SECONDS = 3.0
+"""The longest duration of a lookup. The system's resolver takes 5 seconds per try and name server by default
+(resolv.conf(5)), and the owner of a domain decides whether its name server responds."""
+
+
+def resolve_host(host: str, port: int, timeout: float = RESOLVE_SECONDS) -> list[str]:
+    """Return the IP addresses of a host name from the system's resolver; none if it does not resolve in time.
+
+    Args:
+        host: The host name.
+        port: The port.
+        timeout: The longest duration, in seconds. The lookup itself cannot be cancelled: its thread ends
+            later.
+    """
+    addresses = Future[list[str]]()
+
+    def look_up() -> None:
+        try:
+            results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses.set_result([str(socket_address[0]) for *_, socket_address in results])
+        except OSError:
+            addresses.set_result([])
+
+    Thread(target=look_up, name=f"resolve {host}", daemon=True).start()
+    try:
+        return addresses.result(timeout)
+    except TimeoutError:
+        return []
+
+
+def validate_webhook(
+    changes: Mapping[str, object], resolve: HostResolver, *, allow_loopback: bool
+) -> dict[str, object]:
+    """Return a webhook's fields in their stored form.
+
+    Args:
+        changes: The fields that are set.
+        resolve: The resolver of host names.
+        allow_loopback: Whether the endpoint may be on loopback.
+
+    Raises:
+        ValidationError: Values are not allowed; every one is listed in `errors`.
+    """
+    values, errors = dict(changes), list[FieldError]()
+    for name, validate in _VALIDATORS.items():
+        if name in values:
+            errors.extend(validate(values[name]))
+    url = values.get("url")
+    if isinstance(url, str):
+        errors.extend(_endpoint_errors(url, resolve, allow_loopback))
+    if errors:
+        raise ValidationError(errors=errors)
+    if "events" in values:
+        values["events"] = tuple(dict.fromkeys(values["events"]))  # type: ignore[call-overload]
+    return values
+
+
+def _endpoint_errors(url: str, resolve: HostResolver, allow_loopback: bool) -> Iterable[FieldError]:
+    try:
+        endpoint = parse_endpoint_url(url, allow_loopback=allow_loopback)
+    except ValidationError as error:
+        return error.errors
+    try:
+        # A name that does not resolve yet is accepted; its IP addresses are checked at each attempt.
+        require_public_addresses(resolve(endpoint.host, endpoint.port), allow_loopback=allow_loopback)
+    except ValidationError:
+        # The error does not disclose the IP addresses of names in the host's own network.
+        expected = "an https URL whose host name resolves to public IP addresses only"
+        return [FieldError("url", expected, quote_value(url))]
+    return ()
+
+
+def _url_errors(value: object) -> Iterable[FieldError]:
+    if not isinstance(value, str):
+        yield FieldError("url", "an https URL", quote_value(value))
+
+
+def _events_errors(value: object) -> Iterable[FieldError]:
+    allowed = ", ".join(EVENT_TYPES)
+    if not isinstance(value, tuple | list):
+        yield FieldError("events", f"a list of some of {allowed}", quote_value(value))
+        return
+    unknown = [event_type for event_type in value if event_type not in EVENT_TYPES]
+    if unknown:
+        yield FieldError("events", f"some of {allowed}", ", ".join(map(quote_value, unknown)))
+
+
+def _active_errors(value: object) -> Iterable[FieldError]:
+    if not isinstance(value, bool):
+        yield FieldError("is_active", "true or false", quote_value(value))
+
+
+_VALIDATORS: dict[str, Callable[[object], Iterable[FieldError]]] = {
+    "url": _url_errors,
+    "events": _events_errors,
+    "description": description_errors,
+    "is_active": _active_errors,
+}
