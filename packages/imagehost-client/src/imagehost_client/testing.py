@@ -156,7 +156,8 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         quota_bytes: int | None = None,
         now: datetime = START,
     ) -> None:
-        self.base_url, self.cdn_url = base_url, cdn_url
+        self.base_url: str = base_url
+        self.cdn_url: str = cdn_url
         self.requests: list[tuple[str, str]] = []
         self.events: list[dict[str, Any]] = []
         self.clock: HostClock = HostClock(now)
