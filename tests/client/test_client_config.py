@@ -73,9 +73,18 @@ def test_a_base_url_without_the_version_is_rejected(url: str) -> None:
         resolve(url, TOKEN, environ={})
 
 
-def test_the_base_url_may_have_a_path_prefix() -> None:
-    for url in ("https://h/v1", "https://h/api/v1", "https://h/images/v1/"):
-        assert resolve(url, TOKEN, environ={}).base_url == url.rstrip("/")
+@pytest.mark.parametrize(
+    ("url", "images"),
+    [
+        ("https://h/v1", "https://h/img"),
+        ("https://h/api/v1", "https://h/img"),
+        ("https://h/photos/v1/", "https://h/photos/img"),
+        ("https://h/photos/api/v1", "https://h/photos/img"),
+    ],
+)
+def test_the_base_url_may_have_a_path_prefix(url: str, images: str) -> None:
+    config = resolve(url, TOKEN, environ={})
+    assert (config.base_url, config.cdn_url) == (url.rstrip("/"), images)
 
 
 def test_plain_http_is_allowed_on_loopback_or_explicitly() -> None:

@@ -25,11 +25,11 @@ from imagehost_core.settings import (
 URLS = [
     "http://127.0.0.1:8000",
     "https://img.example",
-    "https://img.example/a/b",
+    "https://img.example/x/b",
     "https://img.example:65535",
     "http://[::1]:8000",
     "http://image_host:80",
-    "https://xn--bcher-kva.example/i%20i",
+    "https://xn--bcher-kva.example/i-i",
     "http://127.0.0.1:0",
 ]
 INVALID_URLS = [
@@ -136,13 +136,27 @@ def test_the_base_url_ends_in_the_version(url: str) -> None:
     [
         ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/img"),
         ("https://img.example/v1", "https://img.example/img"),
-        ("https://img.example/hosted/v1", "https://img.example/img"),
+        ("https://img.example/hosted/v1", "https://img.example/hosted/img"),
         ("https://[::1]:8443/v1", "https://[::1]:8443/img"),
     ],
 )
-def test_images_are_delivered_at_img_on_the_same_origin_by_default(base_url: str, delivery_url: str) -> None:
+def test_images_are_delivered_at_img_beside_the_version_by_default(base_url: str, delivery_url: str) -> None:
     assert Settings(base_url=base_url).delivery_url == delivery_url
     assert Settings(base_url=base_url, cdn_url="https://cdn.example").delivery_url == "https://cdn.example"
+
+
+@pytest.mark.parametrize(
+    "path", ["/a%20b", "/a;b", "/..", "/x/.", "/images", "/a/b", "/v1", "/api", "/x/api", "/healthz"]
+)
+def test_a_root_path_that_is_ambiguous_or_needs_escaping_is_rejected(path: str) -> None:
+    with pytest.raises(ValueError, match=r"expected a path .* for base_url but received"):
+        Settings(base_url=f"https://img.example{path}/v1")
+
+
+@pytest.mark.parametrize("path", ["", "/photos", "/x/images", "/imagesx", "/a.b~c_d-e/..."])
+def test_the_root_path_is_that_of_the_base_url_without_the_version(path: str) -> None:
+    settings = Settings(base_url=f"https://img.example{path}/v1")
+    assert (settings.root_path, settings.site_url) == (path, f"https://img.example{path}")
 
 
 @pytest.mark.parametrize("entry", ["320x240", "640x", "x480", "1x1", "8192x8192"])

@@ -99,6 +99,21 @@ def test_a_variant_in_memory_is_sent(app: Application, host: ImageHost, image: I
         assert response.headers["date"] == DATE[1].decode()
 
 
+def test_the_root_path_is_left_in_the_path_or_removed(caplog: pytest.LogCaptureFixture) -> None:
+    settings = ServerSettings(base_url="https://a.example/photos/v1")
+    with ImageHost.open(settings=settings) as host:
+        app, image = create_app(host, settings), host.upload(make_image(64, 48), owner="admin")
+        host.delivery.open(host.delivery.resolve(image.id, "w=20")).close()
+        caplog.set_level(logging.INFO, "imagehost.access")
+        for target in (f"/img/{image.id}", f"/photos/img/{image.id}", f"/photos/v1/img/{image.id}"):
+            fast = via_fast_path(app, request := request_of(f"{target}?w=20"))
+            assert fast is not None
+            assert fast.body == via_slow_path(app, request).body == host.render(image.id, "w=20").data
+        paths = [vars(record)["fields"]["path"] for record in caplog.records]
+        assert paths[::2] == paths[1::2]
+        assert via_fast_path(app, request_of(f"/photosx/img/{image.id}?w=20")) is None
+
+
 def test_a_matching_validator_is_304_without_content(app: Application, image: Image) -> None:
     target = f"/img/{image.id}?w=20"
     ok = via_fast_path(app, request_of(target))

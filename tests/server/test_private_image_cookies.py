@@ -157,4 +157,4 @@ def test_the_cookie_is_read_for_exactly_one_value_that_only_this_origin_or_the_u
         *((b"sec-fetch-mode", mode.encode()) for mode in modes),
     ]
     is_own = sites == ["same-origin"] or (sites == ["none"] and modes == ["navigate"])
-    assert same_origin_session_cookie(headers) == ("ihs_1" if is_own else None)
+    assert same_origin_session_cookie(headers, "") == ("ihs_1" if is_own else None)

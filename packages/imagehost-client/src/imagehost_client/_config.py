@@ -86,7 +86,7 @@ def resolve(
         raise ConfigurationError(
             f"expected a URL that ends in {VERSION_PATH} for base_url but received {base!r}"
         )
-    cdn = cdn_url or environ.get(CDN_URL_VARIABLE) or f"{parts.scheme}://{parts.netloc}/img"
+    cdn = cdn_url or environ.get(CDN_URL_VARIABLE) or default_cdn_url(base)
     parse_url("cdn_url", cdn, allow_http=allow_http)
     text = (token if token is not None else environ.get(TOKEN_VARIABLE, "")).strip()
     return Config(
@@ -99,6 +99,11 @@ def resolve(
         pace=pace,
         app_info=require_app_info(app_info),
     )
+
+
+def default_cdn_url(base_url: str) -> str:
+    """Return the default URL of image delivery: `/img` beside `/v1`, or beside its alias `/api/v1`."""
+    return base_url.rstrip("/").removesuffix(VERSION_PATH).removesuffix("/api") + "/img"
 
 
 def parse_url(name: str, url: str, *, allow_http: bool = False) -> SplitResult:

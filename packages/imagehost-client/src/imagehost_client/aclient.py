@@ -78,8 +78,8 @@ class AsyncClient(BaseClient["httpx2.AsyncBaseTransport", "httpx2.AsyncClient", 
     Args:
         base_url: The base URL of the API, which ends in `/v1`; by default `IMAGEHOST_BASE_URL`.
         token: The API token; by default `IMAGEHOST_TOKEN`.
-        cdn_url: The base URL of image delivery; by default `IMAGEHOST_CDN_URL`, else `/img` on the host of
-            `base_url`.
+        cdn_url: The base URL of image delivery; by default `IMAGEHOST_CDN_URL`, else `/img` beside the
+            `/v1` of `base_url`.
         timeout: The network timeout of an attempt, in seconds; `None` for no timeout.
         deadline: The time limit of a call with all its retries, in seconds; `None` for no limit.
         max_retries: The maximum number of retries.

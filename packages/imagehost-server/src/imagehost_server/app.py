@@ -36,7 +36,7 @@ from imagehost_server.middleware.cors import (
     RawHeaders,
 )
 from imagehost_server.middleware.lsky import LskyMiddleware
-from imagehost_server.middleware.security import PROBE_PATHS, SecurityMiddleware
+from imagehost_server.middleware.security import PROBE_PATHS, SecurityMiddleware, without_root
 from imagehost_server.openapi.docs_page import ApiDescription, docs_asset
 from imagehost_server.routes import ROUTES
 from imagehost_server.routes.handler import ApiRequest, RouteHandler
@@ -66,6 +66,7 @@ class Application:
         middleware: The outermost middleware.
         security: The security middleware, with the access log, for `HttpProtocol`.
         fast_path: Responds to some requests without ASGI, for `HttpProtocol`; `None` where it is off.
+        root_path: The path below which the site is, which a proxy may leave in the path of a request.
         connections: The open connections, for `HttpProtocol`.
         http: Limits of connections, for `HttpProtocol`.
         readiness: The checks of `/readyz`.
@@ -74,6 +75,7 @@ class Application:
     middleware: ASGIApp
     security: SecurityMiddleware
     fast_path: FastPath | None
+    root_path: str
     connections: ConnectionTable
     http: HttpSettings
     readiness: ReadinessMonitor
@@ -84,6 +86,9 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request or the lifespan."""
+        if self.root_path and scope["type"] == ScopeType.HTTP:
+            scope["path"] = without_root(scope["path"], self.root_path)
+            scope["raw_path"] = scope["path"].encode()
         await self.middleware(scope, receive, send)
 
 
@@ -103,7 +108,8 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
     identity = IdentityMiddleware(json_api, host, executors)
     api = PreflightMiddleware(identity, cors_policy)
     delivery = DeliveryRoute(host, executors, recorder)
-    dispatcher = Dispatcher(api, delivery, delivery_prefixes(settings.delivery_url))
+    root_path = settings.root_path
+    dispatcher = Dispatcher(api, delivery, delivery_prefixes(settings.delivery_url, root_path))
 
     def cors_headers(status: int, path: str, headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
         """Return the CORS headers of a response; the delivery route sets those of images itself."""
@@ -133,6 +139,7 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
         security=security,
         # The fast path makes no spans.
         fast_path=fast_path if http.fast_path and middleware is untraced else None,
+        root_path=root_path,
         connections=connections,
         http=http,
         readiness=json_api.state["readiness"],
@@ -214,9 +221,9 @@ def _options_handler(path: str, allowed: str) -> HTTPRouteHandler:
     return handler(options)
 
 
-def delivery_prefixes(delivery_url: str) -> tuple[str, ...]:
+def delivery_prefixes(delivery_url: str, root_path: str) -> tuple[str, ...]:
     """Return the path prefixes under which images are served: `DELIVERY_PREFIXES`, and that of `cdn_url`."""
-    configured = urlsplit(delivery_url).path + "/"
+    configured = without_root(urlsplit(delivery_url).path + "/", root_path)
     return tuple(dict.fromkeys((*DELIVERY_PREFIXES, configured)))
 
 

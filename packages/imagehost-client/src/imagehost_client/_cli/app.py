@@ -68,7 +68,7 @@ EPILOG = "\n\n".join(
         "\b\nEnvironment:\n"
         "  IMAGEHOST_BASE_URL  base URL of the API; ends in /v1\n"
         "  IMAGEHOST_TOKEN     API token (no option has it: other users can read the process list)\n"
-        "  IMAGEHOST_CDN_URL   base URL of image delivery; default: /img on the same host\n"
+        "  IMAGEHOST_CDN_URL   base URL of image delivery; default: /img beside /v1\n"
         "  IMAGEHOST_PROFILE   name of the profile, as --profile",
         "\b\nExamples:\n"
         "  imagehost-client login admin --base-url https://images.example.com\n"

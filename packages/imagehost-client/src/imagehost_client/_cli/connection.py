@@ -121,8 +121,7 @@ def _cdn_url(base_url: str, profile: Profile | None, environ: Mapping[str, str])
         return profile.cdn_url, f"profile {profile.name}"
     if variable and profile is None:
         return variable, _config.CDN_URL_VARIABLE
-    parts = urlsplit(base_url)
-    return (f"{parts.scheme}://{parts.netloc}/img" if base_url else ""), "base_url"
+    return (_config.default_cdn_url(base_url) if base_url else ""), "base_url"
 
 
 @define

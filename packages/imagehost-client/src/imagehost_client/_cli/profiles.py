@@ -40,7 +40,7 @@ class Profile:
         name: The name of the profile.
         base_url: The base URL of the API.
         account: The name of the account; empty if the token may not read it.
-        cdn_url: The base URL of image delivery; `None` for `/img` on the same host.
+        cdn_url: The base URL of image delivery; `None` for `/img` beside `/v1`.
         allow_http: Whether the host is reached over plain HTTP.
         token: The token, if it is in the file.
         in_keyring: Whether the token is in the keyring.

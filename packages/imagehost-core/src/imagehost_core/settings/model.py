@@ -46,9 +46,33 @@ def _is_url(text: str, suffix: str = "") -> bool:
     return match is not None and int(match["port"] or 443) <= 65_535 and match["path"].endswith(suffix)
 
 
+OWN_PATHS = frozenset(
+    (
+        "a", "admin", "albums", "api", "assets", "healthz", "i", "images", "img", "integrations", "login",
+        "logout", "metrics", "oembed", "readyz", "robots.txt", "settings", "upload", "v1",
+    )
+)  # fmt: skip
+"""The first segments of the paths that the server itself has.
+
+Below one of them the server could not tell its own path from one whose root path a proxy has left in it.
+"""
+
+_ROOT_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)*")
+
+
 def _require_base_url(_settings: object, attribute: Attribute[str], value: str) -> None:
+    expected = None
     if not _is_url(value, "/v1"):
         expected = "an http or https URL that ends in /v1, without user, query or fragment,"
+    else:
+        root_path = urlsplit(value).path.removesuffix("/v1")
+        if not _ROOT_PATH.fullmatch(root_path):
+            expected = "a path of letters, digits, ., _, ~ and -"
+        elif root_path.endswith("/api") or root_path[1:].partition("/")[0] in OWN_PATHS:
+            expected = (
+                "a path that does not begin with a path of the host, such as /images, or end in /api/v1,"
+            )
+    if expected:
         raise ValueError(
             f"expected {expected} for {attribute.name} but received {show_value(attribute, value)}"
         )
@@ -286,7 +310,7 @@ class Settings:
 
     Attributes:
         base_url: The public URL of the HTTP interface, ending in `/v1`.
-        cdn_url: The public URL of the image delivery route; by default `<origin of base_url>/img`.
+        cdn_url: The public URL of the image delivery route; by default `<site_url>/img`.
         database: `sqlite` for a file in the data directory, or the URL of a PostgreSQL database.
         postgres: The connections to PostgreSQL.
         limits: Rate limits and quotas.
@@ -325,9 +349,16 @@ class Settings:
     purge: PurgeSettings = field(factory=PurgeSettings, validator=require_section(PurgeSettings))
 
     @property
+    def site_url(self) -> str:
+        """The public URL of the pages: `base_url` without its `/v1`."""
+        return self.base_url.removesuffix("/v1")
+
+    @property
+    def root_path(self) -> str:
+        """The path of `site_url`: empty, or like `/photos` for a site below a path."""
+        return urlsplit(self.site_url).path
+
+    @property
     def delivery_url(self) -> str:
         """The public URL of the image delivery route."""
-        if self.cdn_url is not None:
-            return self.cdn_url
-        parts = urlsplit(self.base_url)
-        return f"{parts.scheme}://{parts.netloc}/img"
+        return self.cdn_url or f"{self.site_url}/img"

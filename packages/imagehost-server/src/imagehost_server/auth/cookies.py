@@ -4,14 +4,14 @@ A browser also sends cookies with requests that another site causes. So an unsaf
 authenticated by a cookie must repeat the value of a second cookie in a header, which only pages of this
 origin can read. That value is derived from the session token, so an injected cookie does not match (OWASP,
 *signed double-submit cookie*). The prefix `__Host-` keeps other hosts and plain HTTP from setting either
-cookie (RFC 6265bis, section 4.1.3.2).
+cookie (RFC 6265bis, section 4.1.3.2). It requires the path `/`, so a site below a path has `__Secure-`, which
+keeps plain HTTP from it: other sites of the origin do not receive the cookies.
 """
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
-from datetime import datetime
 from hashlib import sha256
 from hmac import compare_digest
 
@@ -21,13 +21,18 @@ from imagehost_core.errors import FieldError, ForbiddenError
 
 SESSION_COOKIE = "__Host-imagehost-session"
 CSRF_COOKIE = "__Host-imagehost-csrf"
+"""The names of the cookies at the root of an origin; `cookie_name` has those below a path."""
 CSRF_HEADER = b"x-csrf-token"
 FETCH_SITE_HEADER = b"sec-fetch-site"
 FETCH_MODE_HEADER = b"sec-fetch-mode"
-_SESSION_COOKIE_BYTES = SESSION_COOKIE.encode()
 MAX_COOKIE_BYTES = 100
 """Longest cookie value that is parsed, in bytes; a session token has 40."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def cookie_name(name: str, root_path: str) -> str:
+    """Return the name of a cookie of the site at a root path."""
+    return name.replace("__Host-", "__Secure-") if root_path else name
 
 
 def csrf_token(session_token: str) -> str:
@@ -36,21 +41,23 @@ def csrf_token(session_token: str) -> str:
     return urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def session_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+def session_cookie(headers: Iterable[tuple[bytes, bytes]], root_path: str) -> str | None:
     """Return the session token in the request's cookies, or `None`.
 
     Quoted values are not unquoted: tokens need no quotes, and unquoting is where cookie parsers were slow.
+    Of several cookies the first counts, which is that of the longest path.
     """
+    expected = cookie_name(SESSION_COOKIE, root_path).encode()
     for name, value in headers:
         if name == b"cookie":
             for pair in value.split(b";"):
                 key, _, token = pair.strip().partition(b"=")
-                if key == _SESSION_COOKIE_BYTES and len(token) <= MAX_COOKIE_BYTES:
+                if key == expected and len(token) <= MAX_COOKIE_BYTES:
                     return token.decode("latin-1")
     return None
 
 
-def same_origin_session_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+def same_origin_session_cookie(headers: Iterable[tuple[bytes, bytes]], root_path: str) -> str | None:
     """Return the session token in the cookies of a request of this origin or of the user, or `None`.
 
     That is a request that a page of this origin made, or a navigation that the user began, such as from the
@@ -64,16 +71,19 @@ def same_origin_session_cookie(headers: Iterable[tuple[bytes, bytes]]) -> str | 
         for header in (FETCH_SITE_HEADER, FETCH_MODE_HEADER)
     )
     is_own = sites == [b"same-origin"] or (sites == [b"none"] and modes == [b"navigate"])
-    return session_cookie(headers) if is_own else None
+    return session_cookie(headers, root_path) if is_own else None
 
 
-def require_csrf_token(method: str, headers: Iterable[tuple[bytes, bytes]], session_token: str) -> None:
+def require_csrf_token(
+    method: str, headers: Iterable[tuple[bytes, bytes]], session_token: str, root_path: str
+) -> None:
     """Raise ForbiddenError unless the method is safe or the request has the session's CSRF token.
 
     Args:
         method: The HTTP method, in upper case.
         headers: The request headers, names in lower case.
         session_token: The session token of the cookie.
+        root_path: The path below which the site is.
 
     Raises:
         ForbiddenError: The header `X-CSRF-Token` is missing, repeated or different.
@@ -84,25 +94,23 @@ def require_csrf_token(method: str, headers: Iterable[tuple[bytes, bytes]], sess
     values = [value for name, value in headers if name == CSRF_HEADER]
     if len(values) != 1 or not compare_digest(values[0], expected):
         received = "another value" if values else "none"
-        error = FieldError("X-CSRF-Token", f"the value of the cookie {CSRF_COOKIE}", received)
+        cookie = cookie_name(CSRF_COOKIE, root_path)
+        error = FieldError("X-CSRF-Token", f"the value of the cookie {cookie}", received)
         raise ForbiddenError(errors=[error])
 
 
-def session_cookies(token: str, now: datetime, expires_at: datetime) -> tuple[Cookie, Cookie]:
-    """Return the session cookie and the CSRF cookie of a new session."""
-    max_age = int((expires_at - now).total_seconds())
-    return (
-        _cookie(SESSION_COOKIE, token, max_age, httponly=True),
-        _cookie(CSRF_COOKIE, csrf_token(token), max_age, httponly=False),
-    )
-
-
-def ended_cookies() -> tuple[Cookie, Cookie]:
-    """Return the cookies that delete those of an ended session."""
-    return _cookie(SESSION_COOKIE, "", 0, httponly=True), _cookie(CSRF_COOKIE, "", 0, httponly=False)
-
-
-def _cookie(name: str, value: str, max_age: int, *, httponly: bool) -> Cookie:
-    return Cookie(
-        name, value=value, max_age=max_age, path="/", secure=True, httponly=httponly, samesite="strict"
+def session_cookies(token: str, max_age: int, root_path: str) -> tuple[Cookie, ...]:
+    """Return the session cookie and the CSRF cookie of a session; with `max_age` 0 they delete it."""
+    values = ((SESSION_COOKIE, token), (CSRF_COOKIE, csrf_token(token) if max_age else ""))
+    return tuple(
+        Cookie(
+            cookie_name(name, root_path),
+            value=value,
+            max_age=max_age,
+            path=root_path or "/",
+            secure=True,
+            httponly=name == SESSION_COOKIE,
+            samesite="strict",
+        )
+        for name, value in values
     )

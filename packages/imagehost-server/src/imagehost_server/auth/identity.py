@@ -152,7 +152,7 @@ class IdentityMiddleware:
         headers, ip_address = scope["headers"], str(scope["state"]["ip_address"])
         token, by_cookie, principal, error = "", False, None, None
         try:
-            cookie = session_cookie(headers)
+            cookie = session_cookie(headers, self._host.settings.root_path)
             by_cookie = cookie is not None and not _has_authorization(scope)
             token = cookie if by_cookie and cookie is not None else bearer_token(headers)
         except UnauthorizedError as no_token:
@@ -244,7 +244,8 @@ async def require_access(connection: Request[Account, Principal, State]) -> None
     principal = identity.require_principal()
     method = str(connection.scope.get("method"))
     if identity.by_cookie:
-        require_csrf_token(method, connection.scope["headers"], identity.token)
+        root_path = connection.app.state["settings"].root_path
+        require_csrf_token(method, connection.scope["headers"], identity.token, root_path)
     require_permission(principal, operation.requirement)
     is_safe = method in SAFE_METHODS
     connection.scope["auth"] = principal

@@ -7,7 +7,6 @@ import struct
 import zlib
 from math import sin
 from pathlib import Path
-from urllib.parse import urljoin
 
 from attrs import field, frozen
 
@@ -92,7 +91,7 @@ def create_initial_credentials(
     sample = write_sample(data)
     command = f"curl -H 'Authorization: Bearer {token}' -F 'image=@{sample}' {host.urls.base_url}/upload"
     limits = _describe_limits(host.rate_limiter.limits_of(accounts.items[0]), name, data)
-    login = urljoin(host.urls.base_url, "/upload")
+    login = f"{host.settings.site_url}/upload"
     return InitialCredentials(
         account=name,
         password=generated,

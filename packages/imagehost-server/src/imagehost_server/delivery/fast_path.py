@@ -30,6 +30,7 @@ from imagehost_server.middleware.security import (
     SecurityMiddleware,
     is_https,
     require_valid_request,
+    without_root,
 )
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class FastPath:
         self._security = security
         self._recorder = security.recorder
         self._delivery_path = delivery_path
+        self._root_path = host.settings.root_path
         self._not_modified_starts = ResponseStartCache(
             lambda resolved, _: _encode_start(route.not_modified_start(resolved))
         )
@@ -130,8 +132,9 @@ class FastPath:
         if match is None or self._security.is_stopped:
             return None
         started = time.perf_counter()
-        path, query, fields = match.groups()
-        image_path = self._delivery_path(path.decode())
+        received, query, fields = match.groups()
+        path = without_root(received.decode(), self._root_path)
+        image_path = self._delivery_path(path)
         headers = None if image_path is None else self._cached_headers(fields, peer)
         if image_path is None or headers is None:
             return None
@@ -162,7 +165,7 @@ class FastPath:
         seconds = time.perf_counter() - started
         self._recorder.request("GET", IMAGE_ROUTE, status, seconds, 0, len(body))
         self._recorder.lookup("client" if status == 304 else "memory")
-        self._security.log("GET", path.decode(), headers.ip_address, status, request_id, seconds)
+        self._security.log("GET", path, headers.ip_address, status, request_id, seconds)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
 
     def _parse_headers(self, fields: bytes, peer: Peer) -> _RequestHeaders | None:

@@ -307,7 +307,8 @@ class DeliveryRoute:
         """
         headers = scope["headers"]
         has_authorization = any(name == b"authorization" for name, _ in headers)
-        cookie = None if has_authorization else same_origin_session_cookie(headers)
+        root_path = self._host.settings.root_path
+        cookie = None if has_authorization else same_origin_session_cookie(headers, root_path)
         try:
             token = cookie or bearer_token(headers)
             principal = await self._executors.database.run(self._host.authenticate, token)

@@ -468,6 +468,11 @@ _HTTPS_ONLY = (
 )
 
 
+def without_root(path: str, root_path: str) -> str:
+    """Return a path without the root path: proxies remove it, or leave it to the server."""
+    return path[len(root_path) :] or "/" if f"{path}/".startswith(f"{root_path}/") else path
+
+
 def is_probe(scope: HTTPScope) -> bool:
     """Return whether a request is a health or readiness probe, which load balancers send over plain HTTP."""
     return scope["path"] in PROBE_PATHS and scope["method"] in PROBE_METHODS

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 from litestar import Litestar
@@ -27,7 +28,7 @@ from imagehost_core.formats import BY_EXTENSION, FORMATS
 from imagehost_core.models import Scope
 from imagehost_core.services.idempotency import MAX_KEY
 from imagehost_core.services.webhooks import TEST_EVENT
-from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
+from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE, cookie_name
 from imagehost_server.auth.identity import REGISTRATION
 from imagehost_server.middleware.security import HeadersTooLargeError
 from imagehost_server.routes.handler import ApiRequest, Operation
@@ -108,17 +109,24 @@ ERROR: Schema = {
     },
 }
 
-SECURITY_SCHEMES: Schema = {
-    "token": {"type": "http", "scheme": "bearer", "description": "An API key with the named scope."},
-    "session": {"type": "http", "scheme": "bearer", "description": "A session token, which has all scopes."},
-    "cookie": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE},
-    "csrf": {
-        "type": "apiKey",
-        "in": "header",
-        "name": "X-CSRF-Token",
-        "description": f"The value of the cookie {CSRF_COOKIE}; required for unsafe methods only.",
-    },
-}
+
+def _security_schemes(root_path: str) -> Schema:
+    session, csrf = (cookie_name(name, root_path) for name in (SESSION_COOKIE, CSRF_COOKIE))
+    return {
+        "token": {"type": "http", "scheme": "bearer", "description": "An API key with the named scope."},
+        "session": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A session token, which has all scopes.",
+        },
+        "cookie": {"type": "apiKey", "in": "cookie", "name": session},
+        "csrf": {
+            "type": "apiKey",
+            "in": "header",
+            "name": "X-CSRF-Token",
+            "description": f"The value of the cookie {csrf}; required for unsafe methods only.",
+        },
+    }
 
 
 def _parameter(name: str, place: str, schema: Schema) -> Schema:
@@ -174,7 +182,7 @@ def document(
         delivery_url: The base URL of images.
         registration: Whether accounts can be created without a token.
     """
-    routes = list(routes)
+    routes, site_url = list(routes), base_url.removesuffix(PREFIX)
     config = OpenAPIConfig("imagehost", version("imagehost-server"), use_handler_docstrings=True)
     app = Litestar(
         routes,
@@ -195,7 +203,7 @@ def document(
         described = _complete(tree["paths"][path][method.lower()], operation)
         paths.setdefault(path.removeprefix(PREFIX), {})[method.lower()] = described
         if not path.startswith(f"{PREFIX}/"):
-            paths[path]["servers"] = [{"url": base_url.removesuffix(PREFIX)}]
+            paths[path]["servers"] = [{"url": site_url}]
         if registration and operation.route == REGISTRATION:
             described["security"].append({})
     transform = {name: item for name, item in schemas["SignedUrlItem"]["properties"].items() if len(name) < 4}
@@ -210,7 +218,7 @@ def document(
             "schemas": {**schemas, "ErrorResponse": ERROR},
             "responses": _error_responses(),
             "headers": HEADERS,
-            "securitySchemes": SECURITY_SCHEMES,
+            "securitySchemes": _security_schemes(urlsplit(site_url).path),
         },
     }
 

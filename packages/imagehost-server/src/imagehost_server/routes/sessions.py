@@ -22,7 +22,7 @@ from imagehost_core.models import (
     SessionWithToken,
 )
 from imagehost_core.services.references import account_name_errors
-from imagehost_server.auth.cookies import ended_cookies, session_cookies
+from imagehost_server.auth.cookies import session_cookies
 from imagehost_server.auth.passwords import (
     MAX_PASSWORD,
     MIN_PASSWORD,
@@ -152,14 +152,14 @@ class EndedSession:
 async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Success[NewSessionRecord]]:
     """Respond with 201 and a session token, which has all scopes; set the session cookies."""
     session = await create_session(request, data.username, data.password)
-    return with_session_cookies(ok(new_session_record(session), 201), session, request.host.now())
+    return with_session_cookies(request, ok(new_session_record(session), 201), session)
 
 
 @operation("DELETE /v1/session", SessionRequirement.ONLY, summary="Sign out.")
 async def sign_out(request: ApiRequest) -> Response[Success[EndedSession]]:
     """End the session of the request's token, at once and in every process."""
     await request.executors.database.run(request.host.sessions.end, request.identity.token)
-    return without_session_cookies(ok(EndedSession(ended=True)))
+    return without_session_cookies(request, ok(EndedSession(ended=True)))
 
 
 @operation("GET /v1/sessions", SessionRequirement.ONLY, summary="List your sessions, newest first.")
@@ -179,7 +179,8 @@ async def delete_session(request: ApiRequest, session_id: SessionIdPath) -> Resp
     """End a session at once, in every process. Ending that of the request is signing out."""
     await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
     response = ok(Deleted(id=session_id, deleted=True))
-    return without_session_cookies(response) if session_id == request.auth.session_id else response
+    is_own = session_id == request.auth.session_id
+    return without_session_cookies(request, response) if is_own else response
 
 
 ROUTES = (sign_in, sign_out, list_sessions, delete_session)
@@ -251,22 +252,19 @@ async def replace_password(request: ApiRequest, current: str, new: str) -> None:
     )
 
 
-def with_session_cookies(response: Response[T], session: SessionWithToken, now: datetime) -> Response[T]:
-    """Return a response that sets the cookies of a new session.
-
-    Args:
-        response: The response.
-        session: The session.
-        now: The current time.
-    """
-    for cookie in session_cookies(session.token, now, session.expires_at):
+def with_session_cookies(
+    request: ApiRequest, response: Response[T], session: SessionWithToken
+) -> Response[T]:
+    """Return a response that sets the cookies of a new session."""
+    max_age = int((session.expires_at - request.host.now()).total_seconds())
+    for cookie in session_cookies(session.token, max_age, request.settings.root_path):
         response.set_cookie(cookie)
     return response
 
 
-def without_session_cookies(response: Response[T]) -> Response[T]:
+def without_session_cookies(request: ApiRequest, response: Response[T]) -> Response[T]:
     """Return a response that deletes the session's cookies."""
-    for cookie in ended_cookies():
+    for cookie in session_cookies("", 0, request.settings.root_path):
         response.set_cookie(cookie)
     return response
 

@@ -111,8 +111,9 @@ async def _asset(request: ApiRequest, version: FromPath[str], name: FromPath[str
 
 async def _robots(request: ApiRequest) -> Response[Any]:
     """Tell crawlers which pages they may read (RFC 9309)."""
-    rules = "Allow: /$\nAllow: /a/\nAllow: /i/\nAllow: /assets/\nDisallow: /\n"
-    body = f"User-agent: *\n{rules if request.settings.web.listed else 'Disallow: /'}\n"
+    root, allowed = request.settings.root_path, ("$", "a/", "i/", "assets/")
+    rules = "".join(f"Allow: {root}/{path}\n" for path in allowed if request.settings.web.listed)
+    body = f"User-agent: *\n{rules}Disallow: {root}/\n"
     headers = (("content-type", "text/plain; charset=utf-8"), ("cache-control", "public, max-age=3600"))
     return to_litestar(RawResponse(200, body.encode(), headers))
 

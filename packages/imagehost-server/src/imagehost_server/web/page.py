@@ -79,15 +79,16 @@ class PageRequest(ApiRequest):
             values: The values that the template uses, beside those of every page.
         """
         web, identity, viewer = self.settings.web, self.identity, self.viewer
+        root = self.settings.root_path
         outcome = self.query_params.get(OUTCOME_PARAMETER, "")
         common: dict[str, object] = {
             "api": urlsplit(self.settings.base_url).path,
-            "asset": asset_path,
+            "asset": lambda name: root + asset_path(name),
             "csrf": csrf_token(identity.token) if identity.by_cookie else "",
             "navigation": navigation(viewer),
-            "origin": origin_of(self.settings.base_url),
             "outcome": outcome if outcome in OUTCOMES else "",
             "path": self.scope["path"],
+            "root": root,
             "site": web.site_name,
             "status": status,
             "t": self.texts,
@@ -215,7 +216,7 @@ def accepts_html(request: Request[Account, Principal, State]) -> bool:
 
 
 async def _identify(request: PageRequest) -> None:
-    token = session_cookie(request.scope["headers"])
+    token = session_cookie(request.scope["headers"], request.settings.root_path)
     principal, error = None, None
     if token is not None:
         principal = request.host.keys.authenticate_cached(token)
@@ -266,17 +267,18 @@ def sign_in_redirect(request: PageRequest) -> Response[Any]:
         return request.render("reload.html")
     path, query = quote(request.scope["path"]), request.scope["query_string"].decode("latin-1")
     target = f"{path}?{query}" if query and request.method == "GET" else path
-    return see_other(f"/login?next={quote(target, safe='/')}")
+    return see_other(request, f"/login?next={quote(target, safe='/')}")
 
 
-def see_other(path: str, outcome: str = "") -> Response[Any]:
+def see_other(request: PageRequest, path: str, outcome: str = "") -> Response[Any]:
     """Return a redirect to a page of this site, to be requested with GET (RFC 9110, section 15.4.4).
 
     Args:
-        path: The path of the page, without a query if there is an outcome.
+        request: The request.
+        path: The path of the page below the root path, without a query if there is an outcome.
         outcome: The message that the page shows: one of `OUTCOMES`, or "".
     """
-    target = f"{path}?{OUTCOME_PARAMETER}={outcome}" if outcome else path
+    target = request.settings.root_path + (f"{path}?{OUTCOME_PARAMETER}={outcome}" if outcome else path)
     return cast("Response[Any]", Redirect(target, status_code=303, headers={"cache-control": "no-store"}))
 
 

@@ -89,7 +89,7 @@ async def update_account(request: PageRequest, account_id: FromPath[str]) -> Res
         )
     except (ValidationError, ConflictError) as error:
         return await _show_account(request, account_id, failure=error)
-    return see_other(f"/admin/accounts/{account_id}", "saved")
+    return see_other(request, f"/admin/accounts/{account_id}", "saved")
 
 
 def _require_operator(request: PageRequest) -> Account:

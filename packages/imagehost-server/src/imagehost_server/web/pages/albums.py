@@ -11,7 +11,7 @@ from imagehost_core.errors import ImageHostError, ValidationError
 from imagehost_core.lists import ImageSort, parse_page_request
 from imagehost_core.models import Album, Image, Page
 from imagehost_core.uploads import BOOLEANS
-from imagehost_server.web.page import PageRequest, origin_of, page, read_form, see_other
+from imagehost_server.web.page import PageRequest, page, read_form, see_other
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, own_tiles
 from imagehost_server.web.presentation import Tile
 
@@ -41,7 +41,7 @@ async def create_album(request: PageRequest) -> Response[Any]:
         )
     except ValidationError as error:
         return await _show_albums(request, status=422, failure=error)
-    return see_other(f"/albums/{album.id}")
+    return see_other(request, f"/albums/{album.id}")
 
 
 @page("/albums/{album_id:str}", sign_in=True)
@@ -62,7 +62,7 @@ async def update_album(request: PageRequest, album_id: FromPath[str]) -> Respons
         )
     except ValidationError as error:
         return await _show_album(request, album_id, status=422, failure=error)
-    return see_other(f"/albums/{album_id}", "saved")
+    return see_other(request, f"/albums/{album_id}", "saved")
 
 
 @page("/albums/{album_id:str}/delete", method="POST", sign_in=True)
@@ -74,7 +74,7 @@ async def delete_album(request: PageRequest, album_id: FromPath[str]) -> Respons
             album_id, owner=request.account, delete_images=form.get("images") == "delete"
         )
     )
-    return see_other("/albums", "deleted")
+    return see_other(request, "/albums", "deleted")
 
 
 def _is_public(form: dict[str, str]) -> bool:
@@ -122,7 +122,7 @@ async def _show_album(
         next_cursor=listed.next_cursor,
         order=order,
         orders=ORDERS,
-        share_url=f"{origin_of(request.settings.base_url)}/a/{album.id}",
+        share_url=f"{request.settings.site_url}/a/{album.id}",
         tiles=[tile for tile, _ in tiles],
     )
 

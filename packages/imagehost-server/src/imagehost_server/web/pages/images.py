@@ -196,7 +196,7 @@ async def update_image(request: PageRequest, image_id: FromPath[str]) -> Respons
     except ValidationError as error:
         image = await database.run(host.images.get, image_id, owner=request.account)
         return await _show(request, image, status=422, failure=error)
-    return see_other(f"/images/{image_id}", "saved")
+    return see_other(request, f"/images/{image_id}", "saved")
 
 
 @page("/images/{image_id:str}/delete", method="POST", sign_in=True)
@@ -204,7 +204,7 @@ async def delete_image(request: PageRequest, image_id: FromPath[str]) -> Respons
     """Delete an image for good, and show the others."""
     await read_form(request)
     await request.executors.database.run(request.host.images.delete, image_id, owner=request.account)
-    return see_other("/images", "deleted")
+    return see_other(request, "/images", "deleted")
 
 
 @page("/images/{image_id:str}/sign", method="POST", sign_in=True)

@@ -22,7 +22,7 @@ from imagehost_core.formats import FORMATS
 from imagehost_core.lists import parse_page_request
 from imagehost_core.models import GalleryPage, Image
 from imagehost_server.http.responses import RawResponse, to_litestar
-from imagehost_server.web.page import PageRequest, origin_of, page, sign_in_if_closed
+from imagehost_server.web.page import PageRequest, page, sign_in_if_closed
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE
 from imagehost_server.web.presentation import ImagePresenter, alt_text, size_text
 
@@ -57,7 +57,7 @@ async def public_image(request: PageRequest, image_id: FromPath[str]) -> Respons
         large=presenter.large(image),
         links=urls.links(image),
         master=urls.image(image),
-        oembed=f"{origin_of(request.settings.base_url)}/oembed?url={quote(url, safe='')}",
+        oembed=f"{request.settings.site_url}/oembed?url={quote(url, safe='')}",
         previews=presenter.previews(image),
         size=size_text(image.size, request.texts),
         srcset=presenter.srcset(image),
@@ -104,7 +104,7 @@ async def oembed(request: PageRequest) -> Response[Any]:
         "type": "photo",
         "title": alt_text(image),
         "provider_name": request.settings.web.site_name,
-        "provider_url": origin_of(request.settings.base_url),
+        "provider_url": f"{request.settings.site_url}/",
         "url": shown.url,
         "width": shown.width,
         "height": shown.height,
@@ -144,7 +144,7 @@ def _read(request: PageRequest, cursor: str | None, album_id: str | None) -> Gal
 
 def page_url(request: PageRequest, image: Image) -> str:
     """Return the URL of the page of a public image."""
-    return f"{origin_of(request.settings.base_url)}/i/{image.id}"
+    return f"{request.settings.site_url}/i/{image.id}"
 
 
 def _image_id_of(request: PageRequest) -> str:
@@ -158,10 +158,10 @@ def _image_id_of(request: PageRequest) -> str:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
-    same_site = f"{parts.scheme}://{parts.netloc}" == origin_of(request.settings.base_url)
-    if not same_site or not parts.path.startswith("/i/"):
+    prefix, page = f"{request.settings.site_url}/i/", f"{parts.scheme}://{parts.netloc}{parts.path}"
+    if not page.startswith(prefix):
         raise NotFoundError("expected the URL of an image's page for url")
-    return parts.path.removeprefix("/i/").removesuffix("/")
+    return page.removeprefix(prefix).removesuffix("/")
 
 
 def _limit(request: PageRequest, name: str) -> int | None:

@@ -41,7 +41,7 @@ async def set_password(request: PageRequest) -> Response[Any]:
         await replace_password(request, form.get("current_password", ""), form.get("new_password", ""))
     except (ValidationError, ConflictError, RateLimitError) as error:
         return await _show(request, failure=error)
-    return see_other("/settings", "password_changed")
+    return see_other(request, "/settings", "password_changed")
 
 
 @page("/settings/signing-secret", method="POST", sign_in=True)
@@ -49,7 +49,7 @@ async def renew_signing_secret(request: PageRequest) -> Response[Any]:
     """End all signed URLs of the account at once."""
     await read_form(request)
     await request.executors.database.run(request.host.accounts.renew_signing_secret, request.account)
-    return see_other("/settings", "signing_secret_renewed")
+    return see_other(request, "/settings", "signing_secret_renewed")
 
 
 @page("/settings/sessions/{session_id:str}/end", method="POST", sign_in=True)
@@ -57,7 +57,7 @@ async def end_session(request: PageRequest, session_id: FromPath[str]) -> Respon
     """End another session of the account at once."""
     await read_form(request)
     await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
-    return see_other("/settings#sessions")
+    return see_other(request, "/settings#sessions")
 
 
 @page("/settings/keys", method="POST", sign_in=True)
@@ -79,7 +79,7 @@ async def revoke_key(request: PageRequest, key_id: FromPath[str]) -> Response[An
     """Revoke an API key at once."""
     await read_form(request)
     await request.executors.database.run(request.host.keys.revoke, key_id, owner=request.account)
-    return see_other("/settings#keys")
+    return see_other(request, "/settings#keys")
 
 
 @page("/settings/integrations/{name:str}", method="POST", sign_in=True)

@@ -16,7 +16,7 @@ async def login_page(request: PageRequest) -> Response[Any]:
     """Show the form, or go on if the client is signed in."""
     next_path = safe_path(request.query_params.get("next"))
     if request.viewer is not None:
-        return see_other(next_path)
+        return see_other(request, next_path)
     return request.render("login.html", next_path=next_path, name="", failure="")
 
 
@@ -35,7 +35,7 @@ async def login(request: PageRequest) -> Response[Any]:
         return response
     if request.viewer is not None:
         await request.executors.database.run(request.host.sessions.end, request.identity.token)
-    return with_session_cookies(see_other(next_path), session, request.host.now())
+    return with_session_cookies(request, see_other(request, next_path), session)
 
 
 @page("/logout", method="POST")
@@ -44,7 +44,7 @@ async def logout(request: PageRequest) -> Response[Any]:
     await read_form(request)
     if request.viewer is not None:
         await request.executors.database.run(request.host.sessions.end, request.identity.token)
-    return without_session_cookies(see_other("/"))
+    return without_session_cookies(request, see_other(request, "/"))
 
 
 def _failed(request: PageRequest, status: int, failure: str, name: str, next_path: str) -> Response[Any]:

@@ -65,7 +65,7 @@ async def update_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Res
         )
     except ValidationError as error:
         return await _show(request, webhook_id, failure=error)
-    return see_other(f"{PATH}/{webhook_id}", "saved")
+    return see_other(request, f"{PATH}/{webhook_id}", "saved")
 
 
 @page(f"{PATH}/{{webhook_id:str}}/test", method="POST", sign_in=True)
@@ -73,7 +73,7 @@ async def test_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Respo
     """Send a webhook a test event."""
     await read_form_lists(request)
     await request.executors.database.run(request.host.webhooks.test, webhook_id, owner=request.account)
-    return see_other(f"{PATH}/{webhook_id}", "event_sent")
+    return see_other(request, f"{PATH}/{webhook_id}", "event_sent")
 
 
 @page(f"{PATH}/{{webhook_id:str}}/rotate-secret", method="POST", sign_in=True)
@@ -91,7 +91,7 @@ async def delete_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Res
     """Delete a webhook with its deliveries."""
     await read_form_lists(request)
     await request.executors.database.run(request.host.webhooks.delete, webhook_id, owner=request.account)
-    return see_other(PATH, "deleted")
+    return see_other(request, PATH, "deleted")
 
 
 @page(f"{PATH}/{{webhook_id:str}}/deliveries/{{delivery_id:str}}/retry", method="POST", sign_in=True)
@@ -103,7 +103,7 @@ async def retry_delivery(
     await request.executors.database.run(
         request.host.webhooks.retry, webhook_id, delivery_id, owner=request.account
     )
-    return see_other(f"{PATH}/{webhook_id}", "event_sent")
+    return see_other(request, f"{PATH}/{webhook_id}", "event_sent")
 
 
 async def _show_all(request: PageRequest, *, failure: ImageHostError | None = None) -> Response[Any]:

@@ -2,11 +2,12 @@
 
 import { filesOf, hasFiles } from "./files.js";
 
+const uploadPage = `${document.body.dataset.root}/upload`;
 let addFiles;
 
 async function openUploader() {
   // The page of an album links to the page for uploading into that album.
-  const response = await fetch(document.querySelector('main a[href^="/upload?"]') ?? "/upload");
+  const response = await fetch(document.querySelector(`main a[href^="${uploadPage}?"]`) ?? uploadPage);
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   const root = page.getElementById("uploader");
   if (!root) throw new Error("expected the page for uploading");
@@ -51,6 +52,6 @@ document.addEventListener("drop", async (event) => {
     add(files);
   } catch {
     // The session has ended, or the server is not reached: the page says which.
-    location.assign("/upload");
+    location.assign(uploadPage);
   }
 });

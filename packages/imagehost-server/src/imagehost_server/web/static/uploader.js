@@ -122,7 +122,7 @@ export function mountUploader(root) {
       URL.revokeObjectURL(preview.src);
       preview.src = item.image.thumb_url;
       const name = view.row.querySelector("strong");
-      name.replaceChildren(element("a", { href: `/images/${item.image.id}`, textContent: item.file.name }));
+      name.replaceChildren(element("a", { href: `${document.body.dataset.root}/images/${item.image.id}`, textContent: item.file.name }));
       results.add(item.image);
     }
   }
