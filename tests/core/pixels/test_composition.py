@@ -6,18 +6,22 @@ import struct
 import zlib
 from collections.abc import Iterator
 from io import BytesIO
+from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageSequence
+from PIL import Image, ImageChops, ImageSequence
 from tests.unusual_files import GIF_COLOURS, GifFrame, gif, png_chunk
 
 from imagehost_core.formats import Format
 from imagehost_core.headers import scan
-from imagehost_core.jobs import IngestJob
+from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.ingest import ingest
+from imagehost_core.pixels.render import render
+from imagehost_core.transform import ORIGIN, Plan, Size
 
 GIF, PNG, WEBP = Format.GIF, Format.PNG, Format.WEBP
 CLEAR, RESTORE = 2, 3
@@ -111,6 +115,50 @@ def test_a_stored_webp_of_a_gif_shows_the_same_frames_for_the_same_time(frames: 
                 alphas = [pixel[3] for pixel in visible(frame)]
                 assert alphas == [pixel[3] for pixel in distinct[index]]
         assert total == sum(times)
+
+
+@settings(max_examples=150)
+@given(animations)
+def test_a_gif_of_a_gif_shows_the_same_frames_for_the_same_time(frames: list[GifFrame]) -> None:
+    data, size = gif(SIZE, frames), Size(*canvas_of(frames))
+    job = RenderJob(Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size), GIF, None, animated=True)
+    result, (variant,) = render(job, GIF, data)
+    shown = [(visible(frame), time) for frame, time in open_image(GIF, variant).frames()]
+    expected: list[tuple[list[Pixel], int]] = []
+    for pixels, frame in zip(reference(canvas_of(frames), frames), frames, strict=True):
+        time = 100 if not frame.has_control or frame.delay <= 1 else 10 * frame.delay
+        if expected and expected[-1][0] == pixels:
+            # Equal consecutive frames become one.
+            time += expected.pop()[1]
+        expected.append((pixels, time))
+    assert result.frames == len(expected)
+    assert [pixels for pixels, _ in shown] == [pixels for pixels, _ in expected]
+    assert len(expected) == 1 or [time for _, time in shown] == [time for _, time in expected]
+
+
+def test_pixels_of_a_gif_that_do_not_change_do_not_shimmer(factory: Any) -> None:
+    background, frames = factory.photo(), []
+    for step in range(6):
+        frames.append(background.copy())
+        frames[-1].paste((255, 0, 0), (20 * step, 40, 20 * step + 30, 60))
+    data = factory.encode(
+        frames[0], WEBP, save_all=True, append_images=frames[1:], duration=50, lossless=True
+    )
+    size = Size(*background.size)
+    job = RenderJob(Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size), GIF, None, animated=True)
+    variant = render(job, WEBP, data)[1][0]
+    shown = [frame.convert("RGB") for frame, _ in open_image(GIF, variant).frames()]
+    for one, other, before, after in zip(frames, frames[1:], shown, shown[1:], strict=False):
+        changed = ImageChops.difference(one, other).getbbox()
+        assert changed is not None
+        left, top, right, bottom = ImageChops.difference(before, after).getbbox() or changed
+        assert left >= changed[0]
+        assert top >= changed[1]
+        assert right <= changed[2]
+        assert bottom <= changed[3]
+    # The frames after the first store their rectangles only.
+    first = len(render(attrs.evolve(job, animated=False), WEBP, data)[1][0])
+    assert len(variant) < 1.5 * first
 
 
 @pytest.mark.parametrize("delay", [0, 1, 2, 10])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from io import BytesIO
+from random import Random
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +20,7 @@ from imagehost_core.pixels import codec_fingerprint, codecs
 from imagehost_core.pixels.encode import JPEG_BYTES_PER_PIXEL, encode
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
+from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import Fit, Size, Transform, plan
 
 ALL_FORMATS = list(Format)
@@ -157,6 +160,7 @@ from imagehost_core.transform import Size, plan
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.pixels.render import render
+from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import Transform
 
 data = sys.stdin.buffer.read()
@@ -224,3 +228,65 @@ def test_each_variant_has_the_media_type_of_its_format(factory: Any) -> None:
             factory.encode(factory.photo()), Format.PNG, fmt, Size(240, 160), Transform(width=9)
         )
         assert Image.open(BytesIO(blob)).get_format_mimetype() == FORMATS[fmt].media_type
+
+
+def screenshot(width: int = 200, height: int = 150) -> Image.Image:
+    """Return an image of few colours with sharp edges."""
+    image, random = Image.new("RGB", (width, height), "white"), Random(1)
+    for _ in range(40):
+        left, top = random.randrange(width), random.randrange(height)
+        shade = tuple(random.choice(((0, 0, 0), (200, 30, 30), (40, 90, 200), (240, 240, 240))))
+        image.paste(shade, (left, top, left + random.randrange(2, 40), top + random.randrange(2, 12)))
+    return image
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L"])
+@pytest.mark.parametrize("fmt", [Format.WEBP, Format.PNG])
+def test_a_variant_of_line_art_is_lossless_and_small(factory: Any, fmt: Format, mode: str) -> None:
+    image = screenshot().convert(mode)
+    if mode == "RGBA":
+        image.paste((0, 0, 0, 0), (20, 20, 60, 60))
+    data = factory.encode(image, optimize=True)
+    job = RenderJob(plan(Size(*image.size), Transform()), fmt, 80 if fmt is Format.WEBP else None)
+    variant = render(job, Format.PNG, data)[1][0]
+    assert len(variant) <= 1.2 * len(data)
+    expected = image.convert("RGBA")
+    assert factory.difference(factory.decode(variant), expected) == 0
+
+
+@pytest.mark.parametrize("fmt", [Format.PNG, Format.WEBP, Format.JPEG, Format.GIF])
+@pytest.mark.parametrize("can_be_master", [False, True])
+def test_a_variant_of_the_stored_size_and_format_is_never_larger_than_the_stored_file(
+    factory: Any, fmt: Format, can_be_master: bool
+) -> None:
+    image = screenshot().quantize(16) if fmt is Format.GIF else screenshot()
+    options = {Format.JPEG: {"quality": 20}, Format.WEBP: {"quality": 10, "method": 6}}.get(fmt, {})
+    data = factory.encode(image, fmt, **options)
+    quality = 80 if FORMATS[fmt].has_quality else None
+    job = RenderJob(plan(Size(*image.size), Transform()), fmt, quality, False, None, can_be_master)
+    variant = render(job, fmt, data)[1][0]
+    assert not can_be_master or len(variant) <= len(data)
+    assert can_be_master or variant != data
+
+
+def test_an_animation_of_the_stored_size_and_format_is_the_stored_one_without_metadata(factory: Any) -> None:
+    exif = Image.Exif()
+    exif[0x010F] = "A maker"
+    data = factory.animation(Format.WEBP, exif=exif)
+    job = RenderJob(plan(Size(60, 40), Transform(60)), Format.WEBP, 80, True, None, can_be_master=True)
+    result, (variant,) = render(job, Format.WEBP, data)
+    assert result.frames == 4
+    assert b"A maker" in data
+    assert variant == strip_metadata(Format.WEBP, data)
+    still = attrs.evolve(job, animated=False)
+    assert render(still, Format.WEBP, data)[0].frames == 1
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_sideways_file_is_turned_whatever_its_size(factory: Any, orientation: int) -> None:
+    data = factory.oriented(screenshot(60, 60), orientation, Format.PNG)
+    job = RenderJob(plan(Size(60, 60), Transform(60)), Format.PNG, None, can_be_master=True)
+    variant = factory.decode(render(job, Format.PNG, data)[1][0])
+    expected = screenshot(60, 60)
+    assert factory.difference(variant, expected.rotate(-90) if orientation == 6 else expected) == 0
+    assert not variant.getexif()

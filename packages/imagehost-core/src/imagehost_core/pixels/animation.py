@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
-from attrs import frozen
-from PIL import Image
+from attrs import evolve, frozen
+from PIL import Image, ImageChops
 
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.decode import SourceImage, set_alpha_flag
 from imagehost_core.pixels.encode import NO_METADATA, NO_OPTIONS, Metadata, metadata_options, save
-from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize, shared_palette
+from imagehost_core.pixels.gif import GifBlock, write_gif
+from imagehost_core.pixels.palette import TRANSPARENT_INDEX, index_pixels, shared_palette
 
 GIF_TIME_UNIT = 10
 """The resolution of frame durations in GIF, in milliseconds."""
-
-DISPOSAL_KEEP, DISPOSAL_CLEAR = 1, 2
-"""Disposal methods of GIF frames (GIF89a, section 23): leave the frame in place, or restore to background."""
 
 
 @frozen
@@ -68,6 +67,8 @@ def encode_animation(
         metadata: Metadata to embed; ignored for GIF.
         options: Encoder options that override the codec's.
     """
+    if fmt is Format.GIF:
+        return _encode_gif(animation)
     codec = CODECS[fmt]
     width, height = animation.frames[0].size
     encoder_options = {
@@ -75,35 +76,77 @@ def encode_animation(
         **metadata_options(fmt, metadata),
         **options,
     }
-    if fmt is Format.GIF:
-        frames, animation_options = _gif_frames(animation)
-    else:
-        frames = list(animation.frames)
-        animation_options = {
-            "duration": list(animation.durations),
-            "loop": animation.loop_count,
-            "quality": FORMATS[fmt].default_quality if quality is None else quality,
-            "background": (0, 0, 0, 0),
-        }
-    data = save(frames, codec.name, {**encoder_options, **animation_options})
-    return set_alpha_flag(data) if any(frame.mode == "RGBA" for frame in frames) else data
-
-
-def _gif_frames(animation: Animation) -> tuple[list[Image.Image], dict[str, object]]:
-    """Return the frames quantized to one palette, and Pillow's options for them."""
-    palette = shared_palette(animation.frames)
-    has_alpha = any(frame.mode == "RGBA" for frame in animation.frames)
-    mode = "RGBA" if has_alpha else "RGB"
-    frames = [quantize(frame.convert(mode), palette) for frame in animation.frames]
-    options: dict[str, object] = {
-        "duration": to_centiseconds(animation.durations),
-        "disposal": DISPOSAL_CLEAR if has_alpha else DISPOSAL_KEEP,
+    animation_options = {
+        "duration": list(animation.durations),
+        "loop": animation.loop_count,
+        "quality": FORMATS[fmt].default_quality if quality is None else quality,
+        "background": (0, 0, 0, 0),
     }
-    if has_alpha:
-        options["transparency"] = TRANSPARENT_INDEX
-    if animation.loop_count != 1:
-        options["loop"] = max(0, animation.loop_count - 1)
-    return frames, options
+    data = save(animation.frames, codec.name, {**encoder_options, **animation_options})
+    return set_alpha_flag(data) if any(frame.mode == "RGBA" for frame in animation.frames) else data
+
+
+def _encode_gif(animation: Animation) -> bytes:
+    """Return an animation as GIF; every frame stores the rectangle that changes.
+
+    Pixels that do not change keep their palette entry, so that dithering does not shimmer, and are
+    transparent within the rectangle. What the next frame clears belongs to the rectangle, too.
+    """
+    frames = animation.frames
+    has_alpha = any(frame.mode == "RGBA" for frame in frames)
+    mode = "RGBA" if has_alpha else "RGB"
+    palette = shared_palette(frames)
+    size = frames[0].size
+    indexed: list[Image.Image] = []
+    previous: Image.Image | None = None
+    for frame in frames:
+        current = frame.convert(mode)
+        indices = index_pixels(current, palette)
+        if previous is not None:
+            indices.paste(indexed[-1], mask=_equal(current, previous))
+        indexed.append(indices)
+        previous = current
+    transparent = Image.new("L", size, TRANSPARENT_INDEX)
+    blocks: list[GifBlock] = []
+    canvas = transparent
+    durations = to_centiseconds(animation.durations)
+    for index, (indices, duration) in enumerate(zip(indexed, durations, strict=True)):
+        following = indexed[index + 1] if index + 1 < len(indexed) else indices
+        stays = ImageChops.lighter(
+            _equal(indices, transparent), ImageChops.invert(_equal(following, transparent))
+        )
+        cleared = ImageChops.invert(stays).getbbox()
+        drawn = _bounds(ImageChops.difference(indices, canvas).getbbox(), cleared)
+        if drawn is None and blocks:
+            # Nothing changes, and nothing is cleared after it.
+            blocks[-1] = evolve(blocks[-1], duration=blocks[-1].duration + duration)
+            continue
+        box = drawn or (0, 0, 1, 1)
+        pixels = indices.copy()
+        pixels.paste(TRANSPARENT_INDEX, mask=_equal(indices, canvas))
+        blocks.append(GifBlock(pixels.crop(box), box[:2], duration, clears=cleared is not None))
+        canvas = indices
+        if cleared is not None:
+            canvas = indices.copy()
+            canvas.paste(TRANSPARENT_INDEX, box)
+    return write_gif(
+        size, (palette.getpalette("RGB") or [])[: 3 * TRANSPARENT_INDEX], blocks, animation.loop_count
+    )
+
+
+def _equal(one: Image.Image, other: Image.Image) -> Image.Image:
+    """Return 255 where two images are equal in all bands, else 0."""
+    difference = reduce(ImageChops.lighter, ImageChops.difference(one, other).split())
+    return difference.point([255] + [0] * 255)
+
+
+def _bounds(*boxes: tuple[int, int, int, int] | None) -> tuple[int, int, int, int] | None:
+    """Return the box that contains all boxes; `None` if there are none."""
+    given = [box for box in boxes if box is not None]
+    if not given:
+        return None
+    left, top, right, bottom = zip(*given, strict=True)
+    return min(left), min(top), max(right), max(bottom)
 
 
 def to_centiseconds(durations: Sequence[int]) -> list[int]:

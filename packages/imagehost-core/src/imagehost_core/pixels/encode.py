@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from attrs import frozen
-from PIL import Image, ImageFile, PngImagePlugin
+from PIL import Image, ImageChops, ImageFile, PngImagePlugin
 
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.headers.exif import PREFIX
@@ -30,6 +30,20 @@ MAX_SEGMENT = 65_533
 
 XMP_HEADER_BYTES = 29
 """The length of the XMP namespace that precedes the packet in a JPEG segment."""
+
+
+LOSSLESS_EFFORT = 60
+"""The effort of lossless WebP, 0–100, which the encoder takes as its quality."""
+
+LINE_ART_MAX_COLOURS = 4_096
+"""An image with no more colours in its sample may be line art."""
+LINE_ART_SAMPLE_SIDE = 256
+"""The maximum side of the sample, in pixels."""
+
+MAX_PALETTE_COLOURS, MAX_4_BIT_COLOURS = 256, 16
+MAX_LINE_ART_PIXELS = 4_000_000
+PALETTE_COMPRESSION, LINE_ART_COMPRESSION = 9, 6
+"""The zlib levels of a PNG with a palette, which has few bytes to compress, and of other line art."""
 
 
 @frozen
@@ -85,6 +99,11 @@ def encode(
     image = _prepare(fmt, image)
     if image.mode == "P" and "transparency" in image.info:
         encoder_options["transparency"] = image.info["transparency"]
+    if fmt is Format.PNG and (palette := _with_palette(image)) is not None:
+        image = palette
+        encoder_options["compress_level"] = PALETTE_COMPRESSION
+    elif fmt is Format.PNG and image.width * image.height <= MAX_LINE_ART_PIXELS and is_line_art(image):
+        encoder_options["compress_level"] = LINE_ART_COMPRESSION
     if subsample and codec.chroma_mode and image.mode == "RGB":
         image = subsample_420(image, codec.chroma_mode)
     return save([image], codec.name, encoder_options)
@@ -127,6 +146,28 @@ def _prepare(fmt: Format, image: Image.Image) -> Image.Image:
         return flatten_on_white(image)
     image = drop_opaque_alpha(image)
     return quantize(image) if fmt is Format.GIF else image
+
+
+def is_line_art(image: Image.Image) -> bool:
+    """Return whether an image has so few colours that a lossless encoding may be smaller than a lossy one."""
+    sample = image.convert("RGB")
+    sample.thumbnail((LINE_ART_SAMPLE_SIDE, LINE_ART_SAMPLE_SIDE), Image.Resampling.NEAREST)
+    return sample.getcolors(LINE_ART_MAX_COLOURS) is not None
+
+
+def _with_palette(image: Image.Image) -> Image.Image | None:
+    """Return the same pixels in mode `P`, or `L` if they are grey; `None` if there are too many colours."""
+    colours = image.getcolors(MAX_PALETTE_COLOURS)
+    if colours is None:
+        return None
+    if len(colours) > MAX_4_BIT_COLOURS and all(len({*colour}) == 1 for _, colour in colours):  # type: ignore[misc]
+        return image.getchannel(0)
+    method = Image.Quantize.MEDIANCUT if image.mode == "RGB" else Image.Quantize.FASTOCTREE
+    result = image.quantize(MAX_PALETTE_COLOURS, method)
+    # An octree has empty entries.
+    result = result.remap_palette([index for index, count in enumerate(result.histogram()) if count])
+    difference = ImageChops.difference(result.convert(image.mode), image)
+    return result if difference.getbbox(alpha_only=False) is None else None
 
 
 def drop_opaque_alpha(image: Image.Image) -> Image.Image:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from io import BytesIO
 
@@ -118,3 +118,52 @@ def _decode(head: bytes, pixels: memoryview) -> Image.Image:
     image.load()
     # As an ImageFile it would represent all frames of its file.
     return image.copy()
+
+
+@frozen
+class GifBlock:
+    """A frame to write: indices of pixels, and where and how long they are shown.
+
+    Attributes:
+        pixels: The indices, in mode `L`; `TRANSPARENT` leaves what is there.
+        position: The column and the row of the first one.
+        duration: Milliseconds, a multiple of 10.
+        clears: Whether the rectangle becomes transparent after that time.
+    """
+
+    pixels: Image.Image
+    position: tuple[int, int]
+    duration: int
+    clears: bool = False
+
+
+def write_gif(
+    size: tuple[int, int], palette: Sequence[int], blocks: Sequence[GifBlock], loop_count: int
+) -> bytes:
+    """Return a GIF with one colour table.
+
+    Args:
+        size: Width and height in pixels.
+        palette: Red, green and blue of at most 255 colours.
+        blocks: The frames. Index 255 of their pixels is transparent.
+        loop_count: How many times the animation is played.
+    """
+    used = (max(block.pixels.point(_OPAQUE).tobytes()) for block in blocks)
+    colours = max(used) + 1
+    # The table has a power of two, and the transparent index follows the colours.
+    bits = max(2, colours.bit_length())
+    table = bytes(palette[: 3 * colours]).ljust(3 << bits, b"\0")
+    parts = [b"GIF89a", struct.pack("<2H3B", *size, 0x80 | bits - 1, 0, 0), table]
+    if loop_count != 1:
+        parts.append(b"!\xff\x0b" + LOOP_COUNTS[0] + struct.pack("<2BHx", 3, 1, max(0, loop_count - 1)))
+    remap = [*range(255), colours]
+    for block in blocks:
+        flags = (2 if block.clears else 1) << 2 | 1
+        duration = min(block.duration // 10, 65_535)
+        parts += EXTENSION, GRAPHIC_CONTROL, struct.pack("<2BHBx", 4, flags, duration, colours)
+        parts += FRAME, struct.pack("<4H2B", *block.position, *block.pixels.size, 0, bits)
+        parts += block.pixels.point(remap).tobytes("gif", "L", bits, 0), b"\0"
+    return b"".join((*parts, TRAILER))
+
+
+_OPAQUE = [*range(255), 0]

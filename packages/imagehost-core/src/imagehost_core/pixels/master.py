@@ -20,7 +20,14 @@ from imagehost_core.pixels.animation import encode_animation
 from imagehost_core.pixels.codecs import CODECS, HUGE_PIXELS
 from imagehost_core.pixels.decode import decoder_errors
 from imagehost_core.pixels.decoded_upload import DecodedUpload
-from imagehost_core.pixels.encode import NO_METADATA, NO_OPTIONS, Metadata, encode
+from imagehost_core.pixels.encode import (
+    LOSSLESS_EFFORT,
+    NO_METADATA,
+    NO_OPTIONS,
+    Metadata,
+    encode,
+    is_line_art,
+)
 from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import Size
 
@@ -36,8 +43,8 @@ MAX_OPTIONS_PIXELS: dict[Format, int] = {Format.JPEG: HUGE_PIXELS, Format.PNG: 4
 REORIENTED_QUALITY = 95
 """The quality of an upload that is re-encoded only because its EXIF orientation is removed."""
 
-LOSSLESS_EFFORT, HUGE_LOSSLESS_EFFORT = 60, 20
-"""The effort of lossless WebP, 0–100, which the encoder takes as its quality; and that for huge images."""
+HUGE_LOSSLESS_EFFORT = 20
+"""The effort of lossless WebP for huge images, 0–100."""
 
 MAX_CONVERTED_PIXELS = 64_000_000
 """Animations of more pixels over all frames keep their format if none is requested: encoding a WebP takes up
@@ -47,11 +54,6 @@ TILES, TILE_SIDE = 4, 256
 """The sample of a huge image has so many tiles on each axis, of this side in pixels."""
 SAMPLE_MARGIN = 1.25
 """A huge image is encoded unless its sample predicts so many times the bytes of the upload."""
-
-LINE_ART_MAX_COLOURS = 4_096
-"""An image with no more colours in its sample may be line art."""
-LINE_ART_SAMPLE_SIDE = 256
-"""The maximum side of the sample, in pixels."""
 
 
 @frozen
@@ -208,8 +210,4 @@ def may_be_line_art(upload: DecodedUpload) -> bool:
 
     Trying it on a photograph would take longer than the rest of the upload.
     """
-    if upload.format is Format.JPEG:
-        return False
-    sample = upload.first.convert("RGB")
-    sample.thumbnail((LINE_ART_SAMPLE_SIDE, LINE_ART_SAMPLE_SIDE), Image.Resampling.NEAREST)
-    return sample.getcolors(LINE_ART_MAX_COLOURS) is not None
+    return upload.format is not Format.JPEG and is_line_art(upload.first)

@@ -18,24 +18,34 @@ SAMPLE_FRAMES = 16
 """The approximate number of frames sampled for the shared palette."""
 
 
-def quantize(image: Image.Image, palette: Image.Image | None = None) -> Image.Image:
+def quantize(image: Image.Image) -> Image.Image:
     """Return the image in mode `P`, with `transparency` in its info if it has alpha.
 
     Args:
         image: An image in mode `RGB` or `RGBA`.
-        palette: An image in mode `P` whose first 255 colours are used, or `None` for an adaptive palette.
     """
-    rgb = image.convert("RGB")
-    result = rgb.quantize(palette=palette or _adaptive_palette(rgb), dither=Image.Dither.FLOYDSTEINBERG)
+    palette = _adaptive_palette(image.convert("RGB"))
+    result = index_pixels(image, palette)
+    colours = (palette.getpalette("RGB") or [])[: 3 * TRANSPARENT_INDEX]
+    result.putpalette(colours + [0] * (768 - len(colours)))
     if image.mode == "RGBA":
-        transparent = image.getchannel("A").point(
-            [255 if alpha < ALPHA_THRESHOLD else 0 for alpha in range(256)]
-        )
-        result.paste(TRANSPARENT_INDEX, mask=transparent)
-        colours = (result.getpalette("RGB") or [])[: 3 * TRANSPARENT_INDEX]
-        result.putpalette(colours + [0] * (768 - len(colours)))
         result.info["transparency"] = TRANSPARENT_INDEX
     return result
+
+
+def index_pixels(image: Image.Image, palette: Image.Image) -> Image.Image:
+    """Return the indices of the palette's colours that are nearest to the pixels, in mode `L`.
+
+    Args:
+        image: An image in mode `RGB` or `RGBA`. Transparent pixels get `TRANSPARENT_INDEX`.
+        palette: An image in mode `P` whose first 255 colours are used.
+    """
+    quantized = image.convert("RGB").quantize(palette=palette, dither=Image.Dither.FLOYDSTEINBERG)
+    indices = Image.frombytes("L", image.size, quantized.tobytes())
+    if image.mode == "RGBA":
+        mask = image.getchannel("A").point([255 if alpha < ALPHA_THRESHOLD else 0 for alpha in range(256)])
+        indices.paste(TRANSPARENT_INDEX, mask=mask)
+    return indices
 
 
 def shared_palette(frames: Sequence[Image.Image]) -> Image.Image:
@@ -47,6 +57,16 @@ def shared_palette(frames: Sequence[Image.Image]) -> Image.Image:
     Args:
         frames: Images in mode `RGB` or `RGBA`, all of one size.
     """
+    colours: set[object] = set()
+    for frame in frames:
+        found = frame.convert("RGB").getcolors(TRANSPARENT_INDEX)
+        colours |= {colour for _, colour in found or ()}
+        if found is None or len(colours) > TRANSPARENT_INDEX:
+            break
+    else:
+        exact = Image.new("RGB", (len(colours), 1))
+        exact.putdata(list(colours))
+        return _adaptive_palette(exact)
     step = max(1, len(frames) // SAMPLE_FRAMES)
     samples = [frame.convert("RGB") for frame in frames[::step]]
     side = (min(SAMPLE_SIDE, frames[0].width), min(SAMPLE_SIDE, frames[0].height))

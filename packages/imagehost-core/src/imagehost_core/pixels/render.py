@@ -9,6 +9,7 @@ from PIL import Image
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, sniff
+from imagehost_core.headers.exif import UPRIGHT
 from imagehost_core.jobs import RenderJob, RenderResult
 from imagehost_core.pixels import resize
 from imagehost_core.pixels.animation import encode_animation, read_animation
@@ -17,10 +18,12 @@ from imagehost_core.pixels.decode import (
     TRANSPOSED,
     SourceImage,
     apply_orientation,
+    decoder_errors,
     open_image,
     suppress_warnings,
 )
-from imagehost_core.pixels.encode import encode
+from imagehost_core.pixels.encode import LOSSLESS_EFFORT, encode, is_line_art
+from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import Size
 
 AVIF_BRAND = b"ftypavif"
@@ -109,9 +112,17 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderRe
     try:
         with suppress_warnings():
             image = open_image(_detect_format(data) or source_format, data)
-            if job.animated and image.frame_count > 1 and FORMATS[job.format].animated:
+            is_animation = job.animated and image.frame_count > 1 and FORMATS[job.format].animated
+            stored = None
+            if job.can_be_master and image.orientation == UPRIGHT and is_animation is (image.frame_count > 1):
+                with decoder_errors(image.format):
+                    stored = strip_metadata(image.format, data)
+            if is_animation:
+                if stored is not None:
+                    return RenderResult(job.plan.output, image.frame_count), [stored]
                 return _render_animation(job, image)
-            return _render_still(job, image)
+            rendered = _render_still(job, image)
+            return RenderResult(job.plan.output, 1), [min(filter(None, (rendered, stored)), key=len)]
     except ValidationError as error:
         raise DamagedSourceError(f"expected a stored file that can be decoded: {error.details}") from error
 
@@ -121,14 +132,18 @@ def _detect_format(data: bytes) -> Format | None:
     return Format.AVIF if data[4:12] == AVIF_BRAND else sniff(data[:SNIFF_BYTES])
 
 
-def _render_still(job: RenderJob, image: SourceImage) -> tuple[RenderResult, list[bytes]]:
+def _render_still(job: RenderJob, image: SourceImage) -> bytes:
+    """Return the variant; of line art, the smaller one of a lossy and of a lossless encoding."""
     target = job.plan.resize
     orientation = image.orientation
     image.shrink_on_load(Size(target.height, target.width) if orientation in TRANSPOSED else target)
     frame = _run_pipeline(image.first_frame(), RenderContext(job, orientation))
     options = {} if job.avif_speed is None else {"speed": job.avif_speed}
     data = encode(job.format, frame, job.quality, options=options, subsample=True)
-    return RenderResult(job.plan.output, 1), [data]
+    if image.format is Format.JPEG or job.format is not Format.WEBP or not is_line_art(frame):
+        return data
+    lossless = encode(job.format, frame, LOSSLESS_EFFORT, options={"lossless": True})
+    return min(data, lossless, key=len)
 
 
 def _render_animation(job: RenderJob, image: SourceImage) -> tuple[RenderResult, list[bytes]]:

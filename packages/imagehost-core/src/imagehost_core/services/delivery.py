@@ -318,7 +318,12 @@ class ImageResolver:
         )
         quality = None if (default := FORMATS[fmt].default_quality) is None else transform.quality or default
         speed = avif_speed(steps.output.pixels, self._settings.avif_speed) if fmt is Format.AVIF else None
-        job = RenderJob(plan=steps, format=fmt, quality=quality, animated=animated, avif_speed=speed)
+        can_be_master = (
+            fmt is image.format
+            and transform.quality is None
+            and steps.resize == steps.output == Size(image.width, image.height)
+        )
+        job = RenderJob(steps, fmt, quality, animated, speed, can_be_master)
         key = cache_key(job)
         return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 
