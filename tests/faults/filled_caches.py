@@ -26,7 +26,7 @@ from tests.faults.process_usage import pids_of, read_usage
 
 from imagehost_core.lists import REQUESTS_IN_MEMORY
 from imagehost_core.services.delivery import IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE
-from imagehost_core.services.read_cache import RECORDS_IN_MEMORY
+from imagehost_core.services.images import RECORDS_IN_MEMORY
 from imagehost_core.testing import make_image
 from imagehost_server.routes.images import RECORDS_IN_MEMORY as PUBLIC_RECORDS_IN_MEMORY
 from imagehost_server.testing import RunningServer

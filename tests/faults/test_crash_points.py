@@ -18,7 +18,7 @@ from tests.hosts import Engines
 
 from imagehost_core import ImageHost
 from imagehost_core.db.engines.database import SqlValue
-from imagehost_core.maintenance.check import FindingKind
+from imagehost_core.maintenance.check.findings import FindingKind
 from imagehost_core.settings import FOLDER, SQLITE
 
 pytestmark = [

@@ -28,7 +28,7 @@ from tests.loop_disk import LoopDisk, loop_disk
 from tests.postgres import PostgresServer
 
 from imagehost_core import ImageHost
-from imagehost_core.maintenance.check import FindingKind
+from imagehost_core.maintenance.check.findings import FindingKind
 
 CUTS_PER_DISK = 10
 MEGABYTES = 512

@@ -27,7 +27,7 @@ from imagehost_core.db import (
     SqliteDatabase,
     WebhookRepository,
 )
-from imagehost_core.db.lists.gallery import gallery_count
+from imagehost_core.db.counters import GALLERY_IMAGES, total
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId, new_event_id, new_image_id, new_webhook_id
 from imagehost_core.lists import ImageListRequest, ImageSort, PageRequest
@@ -207,7 +207,7 @@ class CounterMachine(RuleBasedStateMachine):
             listed = {image.id for image in self.stored.values() if self.is_listed(image)}
             page = ImageListRepository(self.database, 30).list_gallery(PageRequest(per_page=100))
             assert {image.id for image in page} == listed
-            assert page.total == gallery_count(self.database) == len(listed)
+            assert page.total == total(self.database, GALLERY_IMAGES) == len(listed)
 
     @invariant()
     def usage_and_album_counts_are_those_of_the_model(self) -> None:

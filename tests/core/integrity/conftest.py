@@ -14,7 +14,7 @@ from attrs import frozen
 from PIL import Image as PILImage
 
 from imagehost_core import Finding, Image, ImageHost, Settings
-from imagehost_core.maintenance.check import FindingKind
+from imagehost_core.maintenance.check.findings import FindingKind
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
 

@@ -19,7 +19,7 @@ from tests.core.integrity.conftest import SETTINGS, DamagedDirectory, flip_byte
 from imagehost_core import ImageHost
 from imagehost_core._util.clock import to_micros, utc_now
 from imagehost_core.ids import new_image_id
-from imagehost_core.maintenance.check import CheckName, CheckProgress, FindingKind
+from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, FindingKind
 from imagehost_core.maintenance.integrity_queries import REFERENCES
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.storage.locks import lock_file, unlock_file

@@ -27,7 +27,7 @@ from tests.core.integrity.test_findings import (
     truncate_master,
 )
 
-from imagehost_core.maintenance.check import FindingKind
+from imagehost_core.maintenance.check.findings import FindingKind
 
 EXCLUSIVE = (
     {delete_master, flip_byte_of_master, truncate_master},

@@ -17,8 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, InsufficientStorageError, NotFoundError, UploadOptions, ValidationError
-from imagehost_core.maintenance.importers import ImportOptions, ImportResult, ImportSource, ImportStatus
 from imagehost_core.maintenance.importers.items import find_file, parse_timestamp
+from imagehost_core.maintenance.importers.service import (
+    ImportOptions,
+    ImportResult,
+    ImportSource,
+    ImportStatus,
+)
 from imagehost_core.testing import make_image
 
 EACH_ENGINE = True

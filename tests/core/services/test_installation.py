@@ -22,7 +22,7 @@ from imagehost_core import ConflictError, ImageHost, UnavailableError, Validatio
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import RECORD_NAME, InstallationRecord, RecordState, parse_record
 from imagehost_core.maintenance.backup import BackupInfo
-from imagehost_core.maintenance.check import FindingKind
+from imagehost_core.maintenance.check.findings import FindingKind
 from imagehost_core.storage import DataLayout
 from imagehost_core.testing import DEFAULT_NOW, make_image
 

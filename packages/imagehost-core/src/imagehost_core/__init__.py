@@ -31,7 +31,7 @@ _EXPORTS = {
     "limits": "Decision RateLimitPolicy Window decide",
     "lists": "ImageFilter ImageSort PageRequest",
     "maintenance.adoption": "adopt",
-    "maintenance.check": "Finding",
+    "maintenance.check.findings": "Finding",
     "maintenance.garbage": "GarbageReport",
     "maintenance.restore": "restore",
     "models": """
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from imagehost_core.limits import Decision, RateLimitPolicy, Window, decide
     from imagehost_core.lists import ImageFilter, ImageSort, PageRequest
     from imagehost_core.maintenance.adoption import adopt
-    from imagehost_core.maintenance.check import Finding
+    from imagehost_core.maintenance.check.findings import Finding
     from imagehost_core.maintenance.garbage import GarbageReport
     from imagehost_core.maintenance.restore import restore
     from imagehost_core.models import (

@@ -14,9 +14,10 @@ from imagehost_core.headers import CameraData, read_camera_data, read_metadata
 from imagehost_core.ids import Random
 from imagehost_core.lists import PageRequest
 from imagehost_core.maintenance.backup import BackupService
-from imagehost_core.maintenance.check import Finding, IntegrityService, ProgressCallback
+from imagehost_core.maintenance.check.findings import Finding, ProgressCallback
+from imagehost_core.maintenance.check.service import IntegrityService
 from imagehost_core.maintenance.garbage import GarbageCollector
-from imagehost_core.maintenance.importers import ImportService
+from imagehost_core.maintenance.importers.service import ImportService
 from imagehost_core.maintenance.service import MaintenanceService
 from imagehost_core.models import GalleryPage, Image, Principal
 from imagehost_core.observer import Observer, ignore
@@ -110,34 +111,19 @@ class ImageHost:
             InternalError: The disk fails, or the database is damaged.
             OSError: The directory cannot be used for another reason, such as its permissions.
         """
-        used = settings or Settings()
+        env = Environment(clock, random, resolve, observe)
         with translate_disk_errors():
-            return cls(
-                path,
-                used,
-                clock,
-                random,
-                resolve,
-                server_processes,
-                recover=recover,
-                observe=observe,
-                executor=executor,
-            )
+            return cls(path, settings or Settings(), env, server_processes, recover, executor)
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         settings: Settings,
-        clock: Clock,
-        random: Random,
-        resolve: HostResolver,
-        server_processes: int = 1,
-        *,
-        recover: bool = True,
-        observe: Observer = ignore,
-        executor: ImageExecutor | None = None,
+        env: Environment,
+        server_processes: int,
+        recover: bool,
+        executor: ImageExecutor | None,
     ) -> None:
-        env = Environment(clock, random, resolve, observe)
         self._context = context = open_context(path, settings, env, server_processes, executor)
         env, records, files, units = context.env, context.records, context.files, context.units
         executor, installation, principals = context.executor, context.installation, context.principals

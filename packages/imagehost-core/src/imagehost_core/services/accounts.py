@@ -11,9 +11,6 @@ import attrs
 from attrs import Factory, field, frozen
 
 from imagehost_core._util.fields import parse_choice
-from imagehost_core.db import (
-    Database,
-)
 from imagehost_core.db.engines.database import ALL_IMAGES, Queryable, Transaction
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
@@ -50,11 +47,6 @@ UsageCache = ReadCache[int | str, AccountUsage]
 log = logging.getLogger(__name__)
 
 
-def usage_cache(database: Database) -> UsageCache:
-    """Return an empty cache of usages."""
-    return ReadCache(database, USAGES_IN_MEMORY, lambda _: 1)
-
-
 class AccountChanges(TypedDict, total=False):
     """The properties of an account that operators change; one that is left out keeps its value.
 
@@ -84,7 +76,9 @@ class AccountService:
     _usages: UsageCache = field(
         init=False,
         repr=False,
-        default=Factory(lambda self: usage_cache(self._records.database), takes_self=True),
+        default=Factory(
+            lambda self: ReadCache(self._records.database, USAGES_IN_MEMORY, lambda _: 1), takes_self=True
+        ),
     )
 
     def create(

@@ -8,7 +8,6 @@ from contextlib import suppress
 import attrs
 from attrs import Factory, field, frozen
 
-from imagehost_core.db import Database
 from imagehost_core.db.lists.images import image_list_id
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError, quote_value
@@ -36,11 +35,6 @@ PageCache = ReadCache[tuple[AccountId | None, ImageListRequest | PageRequest], P
 """Pages by account and request; those of the gallery have no account."""
 
 
-def page_cache(database: Database) -> PageCache:
-    """Return an empty cache of pages."""
-    return ReadCache(database, IMAGES_IN_MEMORY, lambda page: 1 + len(page))
-
-
 @frozen
 class ImageLists:
     """The lists of a host's images."""
@@ -49,7 +43,10 @@ class ImageLists:
     _pages: PageCache = field(
         init=False,
         repr=False,
-        default=Factory(lambda self: page_cache(self._records.database), takes_self=True),
+        default=Factory(
+            lambda self: ReadCache(self._records.database, IMAGES_IN_MEMORY, lambda page: 1 + len(page)),
+            takes_self=True,
+        ),
     )
 
     def list(

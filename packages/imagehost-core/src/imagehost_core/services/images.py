@@ -31,13 +31,18 @@ from imagehost_core.services.albums import record_membership_change, require_alb
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import apply_changes, validate_changes
 from imagehost_core.services.image_lists import ImageLists
-from imagehost_core.services.read_cache import RecordCache, record_cache
+from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.services.references import ImageRef, Owner, get_account, image_id_of, parse_image_ids
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, Transform
 
+RECORDS_IN_MEMORY = 2_000
+"""Images in memory that were read one by one, per process; most of them also as rows of the database."""
+
+RecordCache = ReadCache[tuple[ImageId, AccountId | None], Image]
+"""Images by id and by the account that must own them."""
 MAX_IMAGES = 100
 """Images that one bulk request can change or delete, and URLs that one request can sign."""
 
@@ -83,7 +88,9 @@ class ImageService(ImageLists):
     _cache: RecordCache = field(
         init=False,
         repr=False,
-        default=Factory(lambda self: record_cache(self._records.database), takes_self=True),
+        default=Factory(
+            lambda self: ReadCache(self._records.database, RECORDS_IN_MEMORY, lambda _: 1), takes_self=True
+        ),
     )
 
     def get(self, image: ImageRef, *, owner: Owner | None = None, public: bool = False) -> Image:

@@ -12,8 +12,6 @@ from typing import Generic, TypeVar
 
 from imagehost_core._util.lru import LRUCache
 from imagehost_core.db import Database
-from imagehost_core.ids import AccountId, ImageId
-from imagehost_core.models import Image
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -49,15 +47,3 @@ class ReadCache(Generic[K, V]):
         result = read()
         self._results.put(key, (version, result))
         return result
-
-
-RECORDS_IN_MEMORY = 2_000
-"""Images in memory that were read one by one, per process; most of them also as rows of the database."""
-
-RecordCache = ReadCache[tuple[ImageId, AccountId | None], Image]
-"""Images by id and by the account that must own them."""
-
-
-def record_cache(database: Database) -> RecordCache:
-    """Return an empty cache of images."""
-    return ReadCache(database, RECORDS_IN_MEMORY, lambda _: 1)

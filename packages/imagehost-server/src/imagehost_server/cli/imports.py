@@ -14,12 +14,12 @@ import click
 
 from imagehost_core import ImageHost, UploadOptions
 from imagehost_core.errors import ImageHostError, InsufficientStorageError
-from imagehost_core.maintenance.importers import (
+from imagehost_core.maintenance.importers.items import SourceItem
+from imagehost_core.maintenance.importers.service import (
     ImportOptions,
     ImportResult,
     ImportSource,
     ImportStatus,
-    SourceItem,
 )
 from imagehost_server.cli.common import cli_errors, counted, data_option, open_host
 

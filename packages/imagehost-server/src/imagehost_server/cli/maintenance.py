@@ -17,7 +17,7 @@ import attrs
 import click
 
 from imagehost_core import Finding, adopt
-from imagehost_core.maintenance.check import CheckName, CheckProgress, FindingKind
+from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, FindingKind
 from imagehost_core.storage.layout import DataLayout
 from imagehost_server.cli.archives import json_option
 from imagehost_server.cli.common import (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from imagehost_core.db.counters import GALLERY_IMAGES, add_to_total, total
-from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction
+from imagehost_core.db.counters import GALLERY_IMAGES, add_to_total
+from imagehost_core.db.engines.database import SqlValue, Transaction
 from imagehost_core.ids import ImageId
 
 IS_LISTED = """
@@ -45,11 +45,6 @@ def add_to_gallery(transaction: Transaction, image_id: ImageId) -> None:
 def remove_from_gallery(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> None:
     """List none of the images of a scope."""
     _count(transaction, -_remove(transaction, scope, value))
-
-
-def gallery_count(queryable: Queryable) -> int:
-    """Return the number of images that the gallery lists."""
-    return total(queryable, GALLERY_IMAGES)
 
 
 def _remove(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> int:
