@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -24,6 +25,8 @@ from imagehost_core.transform import (
     Point,
     Size,
     Transform,
+    frame_step,
+    keeps_size,
     parse_transform,
     plan,
 )
@@ -61,24 +64,42 @@ def test_the_published_cases_include_every_fit() -> None:
     assert len(CASES) == 47
 
 
-@given(
-    SOURCES,
-    TRANSFORMS,
-    st.integers(1, 1_000),
-    st.none() | st.sampled_from([info.max_side for info in FORMATS.values()]),
-)
-@example(Size(1, 10_000), Transform(8_000, 1), 1, None)
-@example(Size(16_384, 1), Transform(None, 8_192), 1, None)
+@given(SOURCES, TRANSFORMS, st.none() | st.sampled_from([info.max_side for info in FORMATS.values()]))
+@example(Size(1, 10_000), Transform(8_000, 1), None)
+@example(Size(16_384, 1), Transform(None, 8_192), None)
 def test_a_plan_is_within_the_limits_or_a_bad_request(
-    source: Size, transform: Transform, frames: int, max_side: int | None
+    source: Size, transform: Transform, max_side: int | None
 ) -> None:
     try:
-        output = plan(source, transform, frames=frames, max_side=max_side).output
+        output = plan(source, transform, max_side=max_side).output
     except BadRequestError as error:
         assert {field_error.name for field_error in error.errors} == {"the output"}  # noqa: PT017
     else:
-        assert output.pixels * frames <= MAX_OUTPUT_PIXELS
+        assert output.pixels <= MAX_OUTPUT_PIXELS
         assert max(output.width, output.height) <= (max_side or 8_192 * 16_384)
+
+
+@given(SOURCES, st.integers(1, 10_000))
+@example(Size(200, 200), 1_000)
+@example(Size(200, 201), 1_000)
+@example(Size(500, 500), 161)
+def test_an_animation_has_the_most_frames_that_the_limit_allows(output: Size, frames: int) -> None:
+    step = frame_step(output, frames)
+    rendered = len(range(0, frames, step))
+    assert output.pixels * rendered <= MAX_OUTPUT_PIXELS or rendered == 1
+    assert step == 1 or output.pixels * len(range(0, frames, step - 1)) > MAX_OUTPUT_PIXELS
+
+
+@given(st.builds(Size, SIDES, SIDES), TRANSFORMS)
+def test_a_transform_that_keeps_the_size_changes_nothing(source: Size, transform: Transform) -> None:
+    same = attrs.evolve(
+        transform, width=transform.width and source.width, height=transform.height and source.height
+    )
+    assert keeps_size(source, same)
+    assume(source.pixels <= MAX_OUTPUT_PIXELS)
+    assert plan(source, same) == Plan.unchanged(source)
+    if keeps_size(source, transform):
+        assert plan(source, transform) == Plan.unchanged(source)
 
 
 @given(SOURCES, TRANSFORMS)
@@ -260,15 +281,8 @@ def test_an_output_has_at_most_40_million_pixels() -> None:
     with pytest.raises(BadRequestError) as caught:
         plan(Size(1, 1), Transform(8_000, 5_001))
     assert caught.value.details == (
-        "expected at most 40,000,000 pixels over all frames for the output but received 8000×5001"
+        "expected at most 40,000,000 pixels for the output but received 8000×5001"
     )
-
-
-def test_the_limit_on_pixels_is_for_all_frames_together() -> None:
-    assert plan(Size(1, 1), Transform(200, 200), frames=1_000).output == Size(200, 200)
-    with pytest.raises(BadRequestError) as caught:
-        plan(Size(1, 1), Transform(200, 201), frames=1_000)
-    assert caught.value.details.endswith("received 200×201 with 1000 frames")
 
 
 def test_the_limit_on_pixels_applies_without_a_resize() -> None:

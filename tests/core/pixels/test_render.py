@@ -8,12 +8,12 @@ from io import BytesIO
 from random import Random
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageCms, ImageSequence
 
+from imagehost_core.errors import BadRequestError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, RenderJob, RenderResult
 from imagehost_core.pixels import codec_fingerprint, codecs
@@ -21,7 +21,7 @@ from imagehost_core.pixels.encode import JPEG_BYTES_PER_PIXEL, encode
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
 from imagehost_core.pixels.strip_metadata import strip_metadata
-from imagehost_core.transform import Fit, Size, Transform, plan
+from imagehost_core.transform import Fit, Plan, Size, Transform, plan
 
 ALL_FORMATS = list(Format)
 TRANSPOSE_METHODS = {
@@ -254,39 +254,87 @@ def test_a_variant_of_line_art_is_lossless_and_small(factory: Any, fmt: Format, 
     assert factory.difference(factory.decode(variant), expected) == 0
 
 
-@pytest.mark.parametrize("fmt", [Format.PNG, Format.WEBP, Format.JPEG, Format.GIF])
-@pytest.mark.parametrize("can_be_master", [False, True])
-def test_a_variant_of_the_stored_size_and_format_is_never_larger_than_the_stored_file(
-    factory: Any, fmt: Format, can_be_master: bool
-) -> None:
-    image = screenshot().quantize(16) if fmt is Format.GIF else screenshot()
-    options = {Format.JPEG: {"quality": 20}, Format.WEBP: {"quality": 10, "method": 6}}.get(fmt, {})
-    data = factory.encode(image, fmt, **options)
-    quality = 80 if FORMATS[fmt].has_quality else None
-    job = RenderJob(plan(Size(*image.size), Transform()), fmt, quality, False, None, can_be_master)
-    variant = render(job, fmt, data)[1][0]
-    assert not can_be_master or len(variant) <= len(data)
-    assert can_be_master or variant != data
-
-
 def test_an_animation_of_the_stored_size_and_format_is_the_stored_one_without_metadata(factory: Any) -> None:
     exif = Image.Exif()
     exif[0x010F] = "A maker"
     data = factory.animation(Format.WEBP, exif=exif)
-    job = RenderJob(plan(Size(60, 40), Transform(60)), Format.WEBP, 80, True, None, can_be_master=True)
+    job = RenderJob(plan(Size(60, 40), Transform(60)), Format.WEBP, 80, True, keeps_file=True)
     result, (variant,) = render(job, Format.WEBP, data)
     assert result.frames == 4
     assert b"A maker" in data
     assert variant == strip_metadata(Format.WEBP, data)
-    still = attrs.evolve(job, animated=False)
-    assert render(still, Format.WEBP, data)[0].frames == 1
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_a_sideways_file_is_turned_whatever_its_size(factory: Any, orientation: int) -> None:
     data = factory.oriented(screenshot(60, 60), orientation, Format.PNG)
-    job = RenderJob(plan(Size(60, 60), Transform(60)), Format.PNG, None, can_be_master=True)
+    job = RenderJob(plan(Size(60, 60), Transform(60)), Format.PNG, None, keeps_file=True)
     variant = factory.decode(render(job, Format.PNG, data)[1][0])
     expected = screenshot(60, 60)
     assert factory.difference(variant, expected.rotate(-90) if orientation == 6 else expected) == 0
     assert not variant.getexif()
+
+
+def encoded(image: Image.Image, fmt: Format, **options: Any) -> bytes:
+    file = BytesIO()
+    image.save(file, fmt.name, **options)
+    return file.getvalue()
+
+
+def stored_file_job(width: int, height: int, fmt: Format, **options: Any) -> RenderJob:
+    quality = FORMATS[fmt].default_quality
+    return RenderJob(Plan.unchanged(Size(width, height)), fmt, quality, keeps_file=True, **options)
+
+
+@pytest.mark.parametrize("fmt", [Format.JPEG, Format.PNG, Format.WEBP])
+def test_a_variant_without_new_pixels_is_the_stored_file_without_its_metadata(fmt: Format) -> None:
+    exif, profile = Image.Exif(), ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    exif[0x010F] = "Camera"
+    data = encoded(Image.radial_gradient("L").convert("RGB"), fmt, exif=exif, icc_profile=profile, quality=95)
+    result, (variant,) = render(stored_file_job(256, 256, fmt), fmt, data)
+    assert result.size == Size(256, 256)
+    with Image.open(BytesIO(data)) as stored, Image.open(BytesIO(variant)) as shown:
+        assert shown.info["icc_profile"] == profile
+        assert not shown.getexif()
+        assert shown.tobytes() == stored.tobytes()
+    assert len(variant) < len(data)
+
+
+def test_a_stored_file_that_is_not_upright_is_turned() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encoded(Image.new("RGB", (40, 30), "red"), Format.JPEG, exif=exif)
+    _, (variant,) = render(stored_file_job(30, 40, Format.JPEG), Format.JPEG, data)
+    with Image.open(BytesIO(variant)) as shown:
+        assert shown.size == (30, 40)
+        assert not shown.getexif()
+
+
+def test_beyond_the_limit_only_an_upright_file_is_sent() -> None:
+    huge = Image.new("L", (8_000, 5_001))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    _, (variant,) = render(
+        stored_file_job(8_000, 5_001, Format.JPEG), Format.JPEG, encoded(huge, Format.JPEG)
+    )
+    assert variant
+    with pytest.raises(BadRequestError, match="stored upright"):
+        render(stored_file_job(5_001, 8_000, Format.JPEG), Format.JPEG, encoded(huge, Format.JPEG, exif=exif))
+
+
+@pytest.mark.parametrize("fmt", [Format.GIF, Format.WEBP])
+@pytest.mark.parametrize(("step", "frames"), [(1, 7), (2, 4), (3, 3), (10, 1)])
+def test_fewer_frames_are_shown_for_the_same_time(fmt: Format, step: int, frames: int) -> None:
+    images = [Image.new("RGB", (20, 10), (number * 30, 0, 0)) for number in range(7)]
+    times = [*range(100, 170, 10)]
+    data = encoded(images[0], Format.GIF, save_all=True, append_images=images[1:], duration=times)
+    job = RenderJob(Plan.unchanged(Size(20, 10)), fmt, FORMATS[fmt].default_quality, True, None, step)
+    result, (variant,) = render(job, Format.GIF, data)
+    assert result.frames == frames
+    durations = []
+    with Image.open(BytesIO(variant)) as shown:
+        for frame in ImageSequence.Iterator(shown):
+            frame.load()
+            durations.append(frame.info.get("duration", 0))
+    if frames > 1:
+        assert sum(durations) == sum(times)

@@ -177,8 +177,9 @@ class RenderJob:
         quality: 1–100, or `None` where the format has none.
         animated: Whether to render all frames instead of the first.
         avif_speed: The speed of the AVIF encoder, 0–10; `None` for the codec's, and in other formats.
-        can_be_master: Whether the master without its metadata is the same variant: it has the size and the
-            format, and the request names no quality.
+        frame_step: The distance of the frames of an animation that are rendered; each is shown as long as it
+            and those that are left out.
+        keeps_file: Whether the variant is the master without its metadata, if that is upright.
     """
 
     plan: Plan
@@ -186,7 +187,8 @@ class RenderJob:
     quality: int | None = field()
     animated: bool = False
     avif_speed: int | None = None
-    can_be_master: bool = False
+    frame_step: int = 1
+    keeps_file: bool = False
 
     @quality.validator
     def _in_range(self, _attribute: object, value: int | None) -> None:

@@ -193,21 +193,26 @@ def parse_extension(extension: str | None) -> Format | Auto | None:
         raise NotFoundError(errors=[choice_error("the extension", EXTENSIONS, extension)]) from None
 
 
-def negotiate(accept: str, stored: Format, *, animated: bool = False) -> Format:
+def negotiate(accept: str, stored: Format, *, animated: bool = False, side: int = 1) -> Format:
     """Return the format that `AUTO` selects: AVIF, WebP or the stored format, by the weights of a header.
 
     Of equal weights the first counts. AVIF is not selected for animations, because only the first frame is
-    encoded in it. The weight of a format is that of its media type (RFC 9110, section 12.5.1), or 0 if it is
-    not named. Wildcards do not count: every browser sends `*/*`, also those without AVIF support. If all
-    weights are 0, the stored format is selected.
+    encoded in it, and no format whose largest side is exceeded. The weight of a format is that of its media
+    type (RFC 9110, section 12.5.1), or 0 if it is not named. Wildcards do not count: every browser sends
+    `*/*`, also those without AVIF support. If all weights are 0, the stored format is selected.
 
     Args:
         accept: The request's `Accept` header, or "".
         stored: The master's format.
         animated: Whether the master has more than one frame.
+        side: The longer side of the output, in pixels.
     """
     weights = _parse_accept(accept)
-    candidates = [fmt for fmt in (Format.AVIF, Format.WEBP) if FORMATS[fmt].animated or not animated]
+    candidates = [
+        fmt
+        for fmt in (Format.AVIF, Format.WEBP)
+        if FORMATS[fmt].max_side >= side and (FORMATS[fmt].animated or not animated)
+    ]
     best = max((*candidates, stored), key=lambda fmt: weights.get(FORMATS[fmt].media_type, 0.0))
     return best if FORMATS[best].media_type in weights else stored
 
@@ -245,7 +250,7 @@ def _parse_accept(accept: str) -> dict[str, float]:
 # (667/2 = 333.5).
 
 MAX_OUTPUT_PIXELS = 40_000_000
-"""The maximum size of an output, in pixels summed over its frames."""
+"""The maximum size of an output, in pixels; an animation has at most so many over all frames."""
 
 
 @frozen
@@ -292,42 +297,57 @@ class Plan:
     pad: Point
     output: Size
 
+    @classmethod
+    def unchanged(cls, size: Size) -> Plan:
+        """Return the geometry of an image that is not resized."""
+        return cls(resize=size, crop=ORIGIN, pad=ORIGIN, output=size)
+
     @property
     def padded(self) -> bool:
         """Whether the image covers only a part of the output."""
         return self.resize.width < self.output.width or self.resize.height < self.output.height
 
 
-def plan(source: Size, transform: Transform, *, frames: int = 1, max_side: int | None = None) -> Plan:
+def plan(source: Size, transform: Transform, *, max_side: int | None = None) -> Plan:
     """Return the geometry of a transform.
 
     Args:
         source: The size of the upright image (EXIF orientation applied).
         transform: The requested transform; only its width, height and fit are used.
-        frames: The number of frames of the output.
         max_side: The maximum side that the output's format supports, in pixels.
 
     Raises:
         BadRequestError: The output exceeds `MAX_OUTPUT_PIXELS` or `max_side`.
     """
     result = _plan(source, transform)
-    _require_output_size(result.output, frames, max_side)
+    _require_output_size(result.output, max_side)
     return result
+
+
+def keeps_size(source: Size, transform: Transform) -> bool:
+    """Return whether a transform leaves every pixel of the upright image where it is."""
+    return transform.width in (None, source.width) and transform.height in (None, source.height)
+
+
+def frame_step(output: Size, frames: int) -> int:
+    """Return the distance of those frames of an animation that are rendered, within `MAX_OUTPUT_PIXELS`.
+
+    Args:
+        output: The size of a frame.
+        frames: The number of frames of the image.
+    """
+    return -(-frames // max(1, MAX_OUTPUT_PIXELS // output.pixels))
 
 
 def _plan(source: Size, transform: Transform) -> Plan:
     width, height = transform.width, transform.height
     if transform.fit is Fit.FILL:
-        return _resize_only(Size(width or source.width, height or source.height))
+        return Plan.unchanged(Size(width or source.width, height or source.height))
     if width is not None and height is not None:
         return _FITS[transform.fit](source, Size(width, height))
     if width is not None:
-        return _resize_only(_to_width(source, width))
-    return _resize_only(source if height is None else _to_height(source, height))
-
-
-def _resize_only(size: Size) -> Plan:
-    return Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size)
+        return Plan.unchanged(_to_width(source, width))
+    return Plan.unchanged(source if height is None else _to_height(source, height))
 
 
 def _to_width(source: Size, width: int) -> Size:
@@ -375,18 +395,15 @@ def _contain(source: Size, box: Size) -> Plan:
 _FITS: dict[Fit, Callable[[Size, Size], Plan]] = {
     Fit.COVER: _cover,
     Fit.CONTAIN: _contain,
-    Fit.INSIDE: lambda source, box: _resize_only(_inside(source, box)),
-    Fit.OUTSIDE: lambda source, box: _resize_only(_outside(source, box)),
+    Fit.INSIDE: lambda source, box: Plan.unchanged(_inside(source, box)),
+    Fit.OUTSIDE: lambda source, box: Plan.unchanged(_outside(source, box)),
 }
 
 
-def _require_output_size(output: Size, frames: int, max_side: int | None) -> None:
+def _require_output_size(output: Size, max_side: int | None) -> None:
     errors = []
-    if output.pixels * frames > MAX_OUTPUT_PIXELS:
-        received = f"{output}" if frames == 1 else f"{output} with {frames} frames"
-        errors.append(
-            FieldError("the output", f"at most {MAX_OUTPUT_PIXELS:,} pixels over all frames", received)
-        )
+    if output.pixels > MAX_OUTPUT_PIXELS:
+        errors.append(FieldError("the output", f"at most {MAX_OUTPUT_PIXELS:,} pixels", str(output)))
     if max_side is not None and max(output.width, output.height) > max_side:
         errors.append(
             FieldError("the output", f"sides of at most {max_side:,} pixels in this format", str(output))

@@ -34,19 +34,26 @@ class Animation:
     loop_count: int
 
 
-def read_animation(source: SourceImage, transform: Callable[[Image.Image], Image.Image]) -> Animation:
-    """Decode and transform every frame of an opened file.
+def read_animation(
+    source: SourceImage, transform: Callable[[Image.Image], Image.Image], step: int = 1
+) -> Animation:
+    """Decode and transform the frames of an opened file.
 
     Args:
         source: The opened file.
         transform: Applied to each decoded frame, so that only one frame at a time is held in full size.
+        step: The distance of the frames that are kept; each is shown as long as it and those after it.
 
     Raises:
         ValidationError: The decoder rejects a frame.
     """
-    frames, durations = zip(
-        *((transform(frame), duration) for frame, duration in source.frames()), strict=True
-    )
+    frames, durations = list[Image.Image](), list[int]()
+    for number, (frame, duration) in enumerate(source.frames()):
+        if number % step == 0:
+            frames.append(transform(frame))
+            durations.append(duration)
+        else:
+            durations[-1] += duration
     return Animation(frames, durations, source.loop_count)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from attrs import frozen
 from PIL import Image
 
-from imagehost_core.errors import ValidationError
+from imagehost_core.errors import BadRequestError, FieldError, ValidationError
 from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, sniff
 from imagehost_core.headers.exif import UPRIGHT
 from imagehost_core.jobs import RenderJob, RenderResult
@@ -18,13 +19,12 @@ from imagehost_core.pixels.decode import (
     TRANSPOSED,
     SourceImage,
     apply_orientation,
-    decoder_errors,
     open_image,
     suppress_warnings,
 )
 from imagehost_core.pixels.encode import LOSSLESS_EFFORT, encode, is_line_art
 from imagehost_core.pixels.strip_metadata import strip_metadata
-from imagehost_core.transform import Size
+from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
 
 AVIF_BRAND = b"ftypavif"
 """The content of an AVIF file at offset 4. Uploads are never AVIF, but derivatives may be."""
@@ -108,23 +108,29 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderRe
 
     Raises:
         DamagedSourceError: The decoder rejects the file.
+        BadRequestError: The output exceeds the limit, and the stored file is not upright.
     """
     try:
         with suppress_warnings():
             image = open_image(_detect_format(data) or source_format, data)
-            is_animation = job.animated and image.frame_count > 1 and FORMATS[job.format].animated
-            stored = None
-            if job.can_be_master and image.orientation == UPRIGHT and is_animation is (image.frame_count > 1):
-                with decoder_errors(image.format):
-                    stored = strip_metadata(image.format, data)
-            if is_animation:
-                if stored is not None:
-                    return RenderResult(job.plan.output, image.frame_count), [stored]
+            if job.keeps_file and (stored := _stored_file(job, image, data)) is not None:
+                return RenderResult(job.plan.output, image.frame_count), [stored]
+            if job.animated and image.frame_count > job.frame_step and FORMATS[job.format].animated:
                 return _render_animation(job, image)
-            rendered = _render_still(job, image)
-            return RenderResult(job.plan.output, 1), [min(filter(None, (rendered, stored)), key=len)]
+            return RenderResult(job.plan.output, 1), [_render_still(job, image)]
     except ValidationError as error:
         raise DamagedSourceError(f"expected a stored file that can be decoded: {error.details}") from error
+
+
+def _stored_file(job: RenderJob, image: SourceImage, data: bytes) -> bytes | None:
+    """Return the master without its metadata, or `None` if it must be encoded."""
+    if image.orientation == UPRIGHT:
+        with suppress(ValueError, IndexError):  # a file that decoders accept, as one that ends early
+            return strip_metadata(image.format, data)
+    if job.plan.output.pixels > MAX_OUTPUT_PIXELS:
+        expected = f"at most {MAX_OUTPUT_PIXELS:,} pixels of an image that is not stored upright"
+        raise BadRequestError(errors=[FieldError("the output", expected, str(job.plan.output))])
+    return None
 
 
 def _detect_format(data: bytes) -> Format | None:
@@ -148,7 +154,7 @@ def _render_still(job: RenderJob, image: SourceImage) -> bytes:
 
 def _render_animation(job: RenderJob, image: SourceImage) -> tuple[RenderResult, list[bytes]]:
     context = RenderContext(job, image.orientation)
-    animation = read_animation(image, lambda frame: _run_pipeline(frame, context))
+    animation = read_animation(image, lambda frame: _run_pipeline(frame, context), job.frame_step)
     data = encode_animation(job.format, animation, job.quality)
     # Encoders merge equal consecutive frames, so the frames of the result are counted.
     return RenderResult(job.plan.output, open_image(job.format, data).frame_count), [data]

@@ -34,8 +34,12 @@ from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import (
     AUTO,
+    MAX_OUTPUT_PIXELS,
+    Plan,
     Size,
     Transform,
+    frame_step,
+    keeps_size,
     negotiate,
     parse_transform,
     plan,
@@ -305,25 +309,26 @@ class ImageResolver:
             accept: The request's `Accept` header.
             allow_master: Whether to return the master if the format is the stored one.
         """
-        fmt = _choose_format(transform, image, accept)
+        size = Size(image.width, image.height)
+        fmt = _choose_format(transform, image, size, accept)
         varies = transform.format is AUTO
         if allow_master and fmt is image.format:
             return _resolved(image, None, None, fmt, image.sha256[:32], varies)
         animated = image.is_animated and FORMATS[fmt].animated
-        steps = plan(
-            Size(image.width, image.height),
-            transform,
-            frames=image.frames if animated else 1,
-            max_side=FORMATS[fmt].max_side,
-        )
+        is_stored = fmt is image.format and animated is image.is_animated
+        keeps_file = is_stored and transform.quality is None and keeps_size(size, transform)
+        steps = Plan.unchanged(size) if keeps_file else plan(size, transform, max_side=FORMATS[fmt].max_side)
         quality = None if (default := FORMATS[fmt].default_quality) is None else transform.quality or default
         speed = avif_speed(steps.output.pixels, self._settings.avif_speed) if fmt is Format.AVIF else None
-        can_be_master = (
-            fmt is image.format
-            and transform.quality is None
-            and steps.resize == steps.output == Size(image.width, image.height)
+        job = RenderJob(
+            plan=steps,
+            format=fmt,
+            quality=quality,
+            animated=animated,
+            avif_speed=speed,
+            frame_step=frame_step(steps.output, image.frames) if animated else 1,
+            keeps_file=keeps_file,
         )
-        job = RenderJob(steps, fmt, quality, animated, speed, can_be_master)
         key = cache_key(job)
         return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 
@@ -422,9 +427,13 @@ def _split_path(path: str) -> tuple[ImageId, str | None]:
         raise NotFoundError(delivery_not_found_text(path)) from None
 
 
-def _choose_format(transform: Transform, image: Image, accept: str) -> Format:
+def _choose_format(transform: Transform, image: Image, size: Size, accept: str) -> Format:
     if transform.format is AUTO:
-        return negotiate(accept, image.format, animated=image.is_animated)
+        if keeps_size(size, transform) and size.pixels > MAX_OUTPUT_PIXELS:
+            return image.format
+        output = plan(size, transform).output
+        side = max(output.width, output.height)
+        return negotiate(accept, image.format, animated=image.is_animated, side=side)
     return image.format if transform.format is None else Format(transform.format)
 
 

@@ -201,7 +201,7 @@ class RenderingService:
 def choose_source(image: Image, job: RenderJob) -> RenderSource:
     """Return the stored file that a variant is best rendered from."""
     size = Size(image.width, image.height)
-    if job.animated:
+    if job.animated or job.keeps_file:
         return RenderSource(MASTER, size)
     derivative = pick_source(starmap(Size, image.derivatives), job, size)
     if derivative is not None:

@@ -10,7 +10,8 @@ from attrs import frozen
 
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import RenderJob
-from imagehost_core.transform import Size
+from imagehost_core.limits import MAX_FILE_BYTES
+from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
 from imagehost_core.workers.lanes import Lane
 
 MIB = 2**20
@@ -102,14 +103,17 @@ def render_cost(job: RenderJob, fmt: Format, source: Size, frames: int = 1) -> C
         source: The size of the image to decode.
         frames: The number of frames of that image.
     """
+    if job.keeps_file and job.plan.output.pixels > MAX_OUTPUT_PIXELS:
+        return Cost(Lane.HEAVY, FILE_COPIES * MAX_FILE_BYTES + FIXED_BYTES)
     factor = 1.0 if job.avif_speed is None else AVIF_SPEED_FACTORS[job.avif_speed]
     output, frames = job.plan.output.pixels, frames if job.animated else 1
+    rendered = -(-frames // job.frame_step)
     encode = output * FORMATS[job.format].encode_seconds * factor
     decode = source.pixels * DECODE_SECONDS
     memory = source.pixels * FORMATS[fmt].memory.decoded + output * FORMATS[job.format].memory.encoded
     if frames > 1:
-        memory += output * FRAME_BYTES * frames
-    return Cost.of((decode + encode) * frames / 1e6, memory + FIXED_BYTES)
+        memory += output * FRAME_BYTES * rendered
+    return Cost.of((decode * frames + encode * rendered) / 1e6, memory + FIXED_BYTES)
 
 
 def avif_speed(pixels: int, preferred: int) -> int:
