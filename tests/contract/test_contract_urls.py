@@ -22,7 +22,7 @@ from imagehost_core import parse_transform
 from imagehost_core._util.clock import utc_now
 from imagehost_core.errors import BadRequestError
 from imagehost_core.headers import scan
-from imagehost_core.transform import FORMAT_NAMES, Fit, Transform
+from imagehost_core.transform import FORMAT_NAMES, Fit, Size, Transform, plan
 
 IMAGE = Image(
     id="0123456789abcdef",
@@ -88,6 +88,13 @@ def test_client_and_core_accept_the_same_parameters(
     for name, value in sent.items():
         value_of_core = getattr(expected, NAMES[name])
         assert value_of_core == (FORMAT_NAMES[value] if name == "fm" else value)
+
+
+@given(width=st.integers(1, 16_384), height=st.integers(1, 16_384), asked=st.integers(1, 20_000))
+def test_every_url_of_a_srcset_is_within_the_limits_of_the_host(width: int, height: int, asked: int) -> None:
+    text = urls.srcset(evolve(IMAGE, width=width, height=height), [asked])
+    query = urlsplit(text.split(" ")[0]).query
+    assert plan(Size(width, height), parse_transform(query)).output.width <= min(width, asked)
 
 
 @given(

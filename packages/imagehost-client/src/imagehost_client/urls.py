@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import isqrt
 from typing import Literal, Unpack, cast, get_args
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
@@ -25,6 +26,7 @@ from imagehost_client._types import TransformParams as TransformParams
 from imagehost_client.models import Image, PublicImage
 
 MAX_SIDE = 8192
+MAX_OUTPUT_PIXELS = 40_000_000
 """The maximum of `w` and `h`, in pixels."""
 
 RANGES: dict[str, int] = {"w": MAX_SIDE, "h": MAX_SIDE, "q": 100}
@@ -136,7 +138,8 @@ def srcset(
 ) -> str:
     """Return the value of a `srcset` attribute.
 
-    A width above the image's is replaced by the image's width, because upscaling adds no detail.
+    A width above the image's, or of more than 40 million pixels, is replaced by the largest that the host
+    renders.
 
     Args:
         image: The image.
@@ -158,7 +161,7 @@ def srcset_variants(
     require_displayed(image)
     if {"w", "h"} & set(params):
         raise TypeError("expected q, fit or fm for a parameter of srcset but received a size")
-    variants = [{**params, "w": width} for width in effective_widths(image.width, widths)]
+    variants = [{**params, "w": width} for width in effective_widths(image, widths)]
     for variant in variants:
         build_query(variant)
     return cast("list[TransformParams]", variants)
@@ -175,13 +178,18 @@ def format_srcset(variants: Sequence[TransformParams], urls: Sequence[str]) -> s
     return ", ".join(f"{url} {variant.get('w')}w" for variant, url in zip(variants, urls, strict=True))
 
 
-def effective_widths(width: int, widths: Iterable[int]) -> list[int]:
-    """Return `widths` sorted, without duplicates, and limited to `width` and `MAX_SIDE`.
+def effective_widths(image: DisplayedImage, widths: Iterable[int]) -> list[int]:
+    """Return `widths` sorted, without duplicates, and limited to those that the host renders of an image.
 
     Raises:
         ValueError: There are no widths, or one is not a positive integer.
     """
-    limit = min(width, MAX_SIDE)
+    limit = min(image.width, MAX_SIDE, max(1, isqrt(MAX_OUTPUT_PIXELS * image.width // image.height)))
+    # The height is rounded up to half a pixel.
+    while (
+        limit > 1 and limit * (2 * image.height * limit + image.width) > 2 * MAX_OUTPUT_PIXELS * image.width
+    ):
+        limit -= 1
     requested = list(widths)
     if not requested or any(type(value) is not int or value < 1 for value in requested):
         raise ValueError(f"expected positive integers for widths but received {requested!r}")
