@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import struct
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from tests.unusual_files import png_of_samples
 
 from imagehost_core.errors import InternalError, ValidationError
 from imagehost_core.formats import FORMATS, Format
@@ -78,6 +81,31 @@ def test_uploads_of_unusual_kinds_need_nothing_that_the_sandbox_denies(
     data = image(fmt, mode=mode, frames=frames)
     result, _ = executor.ingest(IngestJob(fmt), io.BytesIO(data), len(data), deadline=60)
     assert result.frames == frames
+
+
+@pytest.mark.parametrize("target", [Format.WEBP, Format.PNG, Format.JPEG])
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [(b"cICP", bytes((12, 13, 0, 1)))],
+        [(b"cICP", bytes((9, 16, 0, 1))), (b"tRNS", struct.pack(">3H", 1, 2, 3))],
+        [(b"gAMA", struct.pack(">I", 100_000)), (b"cHRM", struct.pack(">8I", *range(20_000, 28_000, 1_000)))],
+        [(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(b"<a tiff:Orientation='6'/>"))],
+        [(b"eXIf", b"II*\0\x08\0\0\0\0\0\x0e\0\0\0\0\0\0\0\0\0")],
+    ],
+)
+@pytest.mark.parametrize("depth", [8, 16])
+def test_chunks_of_a_png_need_nothing_that_the_sandbox_denies(
+    executor: ImageExecutor, depth: int, chunks: list[tuple[bytes, bytes]], target: Format
+) -> None:
+    data = png_of_samples([[1, 2, 3, 40, 50, 60]], 2, depth, *chunks)
+    job = IngestJob(Format.PNG, requested_format=target)
+    result, _ = executor.ingest(job, io.BytesIO(data), len(data), deadline=60)
+    assert result.size == Size(2, 1)
+    steps = Plan(result.size, ORIGIN, ORIGIN, result.size)
+    assert executor.render(
+        RenderJob(steps, Format.PNG, None), Format.PNG, io.BytesIO(data), len(data), deadline=60
+    )
 
 
 def test_a_damaged_upload_is_rejected_and_the_next_is_accepted(executor: ImageExecutor) -> None:

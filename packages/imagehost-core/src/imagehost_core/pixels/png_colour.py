@@ -209,5 +209,6 @@ def _xyz(values: _Vector) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    encoded = text.encode("utf-16-be")
+    # The sandbox of a worker process can load no codec.
+    encoded = b"".join(b"\0%c" % character for character in text.encode("ascii"))
     return b"mluc\0\0\0\0" + struct.pack(">II4sII", 1, 12, b"enUS", len(encoded), 28) + encoded
