@@ -322,6 +322,7 @@ def test_the_token_of_a_profile_is_sent_to_its_own_host_only(
         ("https://images.example.com", URL),
         ("https://images.example.com/v1/", URL),
         ("images.example.com/api/v1", "https://images.example.com/api/v1"),
+        ("www.example.com/photos/", "https://www.example.com/photos/v1"),
         ("localhost:8000", "http://localhost:8000/v1"),
         ("127.0.0.1:8000/", "http://127.0.0.1:8000/v1"),
         ("http://images.example.com", "http://images.example.com/v1"),

@@ -19,6 +19,7 @@ from imagehost_core import ImageHost
 from imagehost_core.settings.model import OWN_PATHS
 from imagehost_core.testing import make_image
 from imagehost_server.app import DELIVERY_PREFIXES
+from imagehost_server.auth.cookies import SESSION_COOKIE, cookie_name
 from imagehost_server.auth.passwords import hash_password
 from imagehost_server.openapi.docs_page import docs_asset
 from imagehost_server.routes import ROUTES
@@ -102,8 +103,26 @@ def test_no_template_names_a_path_without_the_root_path() -> None:
 
 @pytest.mark.parametrize("cdn_url", [f"{SITE}{ROOT}", "https://cdn.example", "https://cdn.example/x", None])
 def test_images_are_below_the_path_of_the_cdn_url(settings: ServerSettings, cdn_url: str | None) -> None:
-    host = ImageHost.open(settings=evolve(settings, cdn_url=cdn_url))
+    own = evolve(settings, cdn_url=cdn_url)
+    host = ImageHost.open(settings=own)
     url = httpx2.URL(host.urls.image(host.upload(make_image(), owner="admin")))
-    with serving(host, host.settings if isinstance(host.settings, ServerSettings) else settings) as origin:
+    with serving(host, own) as origin:
         for path in {url.path, url.path.removeprefix(ROOT)}:
             assert httpx2.get(f"{origin}{path}").headers["content-type"].startswith("image/"), path
+
+
+@pytest.mark.parametrize(
+    ("cdn_url", "signed"), [(None, False), (f"{SITE}{ROOT}/pics", False), (f"{SITE}/pics", True)]
+)
+def test_private_images_have_signed_urls_where_the_cookie_is_not_sent(
+    settings: ServerSettings, cdn_url: str | None, signed: bool
+) -> None:
+    own = evolve(settings, cdn_url=cdn_url)
+    host = ImageHost.open(settings=own)
+    host.upload(make_image(), owner="admin", is_public=False)
+    cookie = cookie_name(SESSION_COOKIE, ROOT)
+    headers = {"Cookie": f"{cookie}={host.sessions.create(host.accounts.get('admin')).token}"}
+    with serving(host, own) as origin:
+        page = httpx2.get(f"{origin}{ROOT}/images", headers=headers)
+    assert page.status_code == 200
+    assert ("sig=" in page.text) == signed

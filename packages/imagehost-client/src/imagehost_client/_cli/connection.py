@@ -95,12 +95,12 @@ def resolve_connection(
 def normalise_base_url(text: str) -> str:
     """Return the base URL of a host that a person typed: with a scheme, and with the API's version.
 
-    Only what is missing is added: `https://`, or `http://` for loopback, and `/v1` where the path is empty.
+    Only what is missing is added: `https://`, or `http://` for loopback, and `/v1`.
     """
     if "://" not in text:
         host = urlsplit(f"//{text}").hostname or ""
         text = f"{'http' if _config.is_loopback(host) else 'https'}://{text}"
-    return text.rstrip("/") if urlsplit(text).path.strip("/") else text.rstrip("/") + _config.VERSION_PATH
+    return text.rstrip("/").removesuffix(_config.VERSION_PATH) + _config.VERSION_PATH
 
 
 def _token(

@@ -28,7 +28,7 @@ from imagehost_core.models import Album, Image, Page
 from imagehost_core.transform import Fit
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.http.responses import log_cause, to_api_error
-from imagehost_server.web.page import PageRequest, origin_of, page, read_form, see_other
+from imagehost_server.web.page import PageRequest, page, read_form, see_other
 from imagehost_server.web.presentation import (
     ImagePresenter,
     Tile,
@@ -57,8 +57,8 @@ def read_albums(request: PageRequest) -> tuple[Album, ...]:
 def own_tiles(request: PageRequest, images: Iterable[Image]) -> list[tuple[Tile, Image]]:
     """Return images of the account as a grid shows them to their owner.
 
-    The session cookie gives access to private images at the origin of the pages. Where `cdn_url` has another
-    origin, private images have signed URLs.
+    The session cookie gives access to private images below the URL of the pages. Where `cdn_url` is
+    elsewhere, private images have signed URLs.
     """
     images = tuple(images)
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
@@ -79,7 +79,8 @@ def _signed_thumbnails(
     request: PageRequest, private: list[Image], *, plays: bool = False
 ) -> dict[ImageId, str]:
     """Return signed URLs of thumbnails, which show the first frame or play; none if the session suffices."""
-    if not private or origin_of(request.settings.delivery_url) == origin_of(request.settings.base_url):
+    settings = request.settings
+    if not private or f"{settings.delivery_url}/".startswith(f"{settings.site_url}/"):
         return {}
     formats = [FORMATS[(not plays and still_format(image)) or Format.WEBP] for image in private]
     items = [
