@@ -11,6 +11,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+import attrs
 import pytest
 
 from imagehost_core import ConflictError, ImageHost, InsufficientStorageError, UnauthorizedError
@@ -228,7 +229,8 @@ def test_a_lease_is_held_though_the_clock_of_another_host_is_wrong(
     right.webhooks.create(owner="admin", url="http://127.0.0.1:9/hook")
     right.upload(make_image(), owner="admin")
     (leased,) = right.webhooks.lease(10)
-    object.__setattr__(wrong.webhooks, "_clock", lambda: utc_now() + timedelta(hours=1))
+    env = attrs.evolve(wrong.webhooks._env, clock=lambda: utc_now() + timedelta(hours=1))
+    object.__setattr__(wrong.webhooks, "_env", env)
     assert wrong.webhooks.lease(10) == ()
     right.webhooks.report([(leased, Attempt(at=utc_now(), status=200, response="", duration_ms=1))])
     assert wrong.webhooks.lease(10) == ()
