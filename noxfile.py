@@ -1,5 +1,7 @@
 """Tasks of the workspace, one per nox session: `uvx nox -s tests`; `uvx nox -l` lists all of them.
 
+`uvx nox` alone runs those marked with `*`, in about ten minutes. `.ci/run` runs all but `soak` and `bench`.
+
 Each session installs its dependencies with `uv sync`, so that their versions are set in one place:
 `constraint-dependencies` in pyproject.toml.
 """
