@@ -139,7 +139,7 @@ def test_a_variant_of_many_frames_needs_no_more_memory_than_its_headers_ask_for(
     size, tiny = Size(16, 16), io.BytesIO()
     file = many_frames("GIF", (size.width, size.height))
     frames = scan(io.BytesIO(file), len(file)).frames
-    steps = plan(size, parse_transform("w=190"), frames=frames)
+    steps = plan(size, parse_transform("w=190"))
     job = RenderJob(plan=steps, format=fmt, quality=80 if fmt is Format.WEBP else None, animated=True)
     cost = render_cost(job, Format.GIF, size, frames)
     Image.new("RGB", (9, 9)).save(tiny, "PNG")
