@@ -11,6 +11,7 @@ from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.auth.cookies import (
     CSRF_HEADER,
     SESSION_COOKIE,
+    cookie_name,
     csrf_token,
     require_csrf_token,
     session_cookie,
@@ -23,6 +24,14 @@ TOKEN = new_token(TokenKind.SESSION)
 def test_the_token_is_found_among_other_cookies(text: str) -> None:
     header = text.format(f"{SESSION_COOKIE}={TOKEN}").encode()
     assert session_cookie([(b"accept", b"*/*"), (b"cookie", header)], "") == TOKEN
+
+
+def test_below_a_path_the_cookie_of_the_longest_path_counts() -> None:
+    """Browsers send it first (RFC 6265, 5.4), and those of the site at the root have another name."""
+    name = cookie_name(SESSION_COOKIE, "/photos")
+    header = f"{SESSION_COOKIE}=root; {name}={TOKEN}; {name}=shorter".encode()
+    assert session_cookie([(b"cookie", header)], "/photos") == TOKEN
+    assert session_cookie([(b"cookie", header)], "") == "root"
 
 
 @pytest.mark.parametrize("header", [b"", b"a=b", SESSION_COOKIE.lower().encode() + b"=x", b"=;;=;"])
