@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from collections.abc import Callable
 from html import unescape
 from html.parser import HTMLParser
 
 import httpx2
 import pytest
 from attrs import evolve
+from PIL import Image as PILImage
+from tests.animations import make_animation
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 
@@ -82,14 +86,51 @@ def test_an_image_fills_its_box_unless_that_would_enlarge_it_much(
     assert ("small" in box.split()) is is_small
 
 
-def test_every_url_of_a_page_is_served(host: ImageHost, visitor: httpx2.Client) -> None:
-    image = host.upload(make_image(700, 500), owner="admin")
-    page = visitor.get(f"/i/{image.id}").text
+def long_animation() -> bytes:
+    """Return a GIF of 300×300 pixels whose frames have more than 40 million pixels together."""
+    frames = [PILImage.new("P", (300, 300)) for _ in range(450)]
+    for number, frame in enumerate(frames):
+        frame.putpalette([0, 0, 0, 255, 0, 0])
+        frame.putpixel((number % 300, number // 300), 1)
+    file = io.BytesIO()
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:], duration=20, disposal=1)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda: make_image(700, 500),
+        lambda: make_image(3, 2),
+        lambda: make_image(8, 16_384),
+        lambda: make_image(16_384, 8),
+        lambda: make_animation(700, 500),
+        long_animation,
+    ],
+    ids=["photograph", "tiny", "tall", "wide", "animation", "long animation"],
+)
+def test_every_url_of_a_page_or_a_record_is_served(
+    host: ImageHost, visitor: httpx2.Client, owner: httpx2.Client, source: Callable[[], bytes]
+) -> None:
+    image = host.upload(source(), owner="admin", convert_to_webp=False)
     base = SETTINGS.base_url.removesuffix("/v1")
-    paths = set(re.findall(rf'(?:{base}|")(/(?:img|assets)/[^" )\[]+)', unescaped(page)))
-    assert len(paths) > 10
+    described = f"/oembed?url={base}/i/{image.id}"
+    texts = [visitor.get(path).text for path in (f"/i/{image.id}", "/", described)]
+    texts += [owner.get(path).text for path in (f"/images/{image.id}", "/images")]
+    texts.append(str(host.urls.image_record(image)))
+    found = "".join(map(unescaped, texts)).replace("\\/", "/")
+    paths = set(
+        re.findall(
+            rf"(?:{base})?(/(?:img/{image.id}|assets)[^\"' )\[\]&<>]*(?:&[a-z]+=[^\"' )\[&<>]*)*)", found
+        )
+    )
+    assert len(paths) > 5
+    refused = {}
     for path in paths:
-        assert visitor.get(path).status_code == 200, path
+        response = visitor.get(path, headers={"Accept": "image/avif,image/webp,*/*"})
+        if response.status_code != 200:
+            refused[path] = response.status_code
+    assert refused == {}
 
 
 @pytest.mark.parametrize("state", ["private", "deleted", "suspended", "unknown"])

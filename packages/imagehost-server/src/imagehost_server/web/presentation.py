@@ -220,7 +220,12 @@ class ImagePresenter:
         if not self.has_variants:
             return ()
         formats = ANIMATED_FORMATS if image.is_animated else OFFERED_FORMATS
-        return tuple(self._download(image, width, fmt) for width in _below(image, WIDTHS) for fmt in formats)
+        return tuple(
+            self._download(image, width, fmt)
+            for width in _below(image, WIDTHS)
+            for fmt in formats
+            if max(width, _height(image, width)) <= FORMATS[fmt].max_side
+        )
 
 
 def still_format(image: Image) -> Format | None:
