@@ -20,6 +20,8 @@ from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
+from bench.list_rows import recount
+
 from imagehost_core import ImageHost
 from imagehost_core.ids import ALPHABET
 
@@ -56,7 +58,7 @@ def build(data: Path, images: int, size: int) -> None:
             database.execute("INSERT INTO gallery_images SELECT created_at, id FROM images")
             database.execute(WORDS)
             database.commit()
-        host.maintenance.repair_counters()
+        recount(host)
     (data / "complete").touch()
 
 

@@ -7,7 +7,9 @@ their sizes do not depend on either.
 
 from __future__ import annotations
 
+from imagehost_core import ImageHost
 from imagehost_core.db.image_rows import last_number
+from imagehost_core.maintenance.recount import repair_counters
 
 LARGE_ALBUMS, OTHER_ACCOUNTS = 10, 100
 FIRST_UPLOAD = 1_700_000_000_000_000
@@ -94,3 +96,10 @@ def _images(engine: str, count: int, account: str, album: str) -> str:
         distinct=int(album == "NULL"),
         series=_SERIES.format(count=count),
     )
+
+
+def recount(host: ImageHost) -> None:
+    """Set all counters to what they count, after rows were inserted by SQL."""
+    database = host._context.records.database  # noqa: SLF001
+    with database.without_time_limit(), database.transaction() as transaction:
+        repair_counters(transaction)

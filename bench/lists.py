@@ -68,7 +68,7 @@ def build(directory: Path, images: int, others: int = 0) -> Path:
     with ImageHost.open(data) as host:
         with closing(sqlite3.connect(data / "imagehost.sqlite3", isolation_level=None)) as database:
             _fill(database, images, others)
-        host.maintenance.repair_counters()
+        list_rows.recount(host)
         (data / "token").write_text(host.keys.create(owner="admin", name="bench").token)
     (data / "complete").touch()
     size = (data / "imagehost.sqlite3").stat().st_size

@@ -25,6 +25,7 @@ from bench.list_rows import (
     other_accounts,
     other_images,
     own_images,
+    recount,
 )
 from bench.lists import Catalog, Measured, filtered, timed
 from tests.postgres import run_postgres
@@ -68,7 +69,7 @@ def fill(url: str, images: int, others: int) -> None:
         print(f"{images + others:,} rows: {time.monotonic() - start:.0f} s", flush=True)
         connection.autocommit = True
         connection.execute("VACUUM ANALYZE")
-        host.maintenance.repair_counters()
+        recount(host)
     print(
         f"{images:,} images of one account, {others:,} of others: {time.monotonic() - start:.0f} s",
         flush=True,

@@ -36,7 +36,7 @@ from imagehost_core.maintenance.recount import (
     check_counters,
     check_indexes,
     repair_counters,
-    repair_indexes,
+    repair_index,
 )
 from imagehost_core.models import Account, Image, Page, Webhook
 from imagehost_core.storage import LockManager
@@ -354,7 +354,7 @@ def test_a_wrong_entry_of_the_gallery_or_the_search_index_is_found_and_repaired(
         transaction.execute(damage, {})
     assert check_indexes(database) == (image.id,)
     with database.transaction() as transaction:
-        assert repair_indexes(transaction) == (image.id,)
+        repair_index(transaction, image.id)
         repair_counters(transaction)
     assert check_indexes(database) == ()
     assert check_counters(database) == ()
@@ -363,5 +363,6 @@ def test_a_wrong_entry_of_the_gallery_or_the_search_index_is_found_and_repaired(
 def test_an_entry_of_the_gallery_without_an_image_is_found_and_repaired(database: Database) -> None:
     with database.transaction() as transaction:
         transaction.insert("gallery_images", {"created_at": 1, "id": "lost"})
-        assert repair_indexes(transaction) == ("lost",)
+        assert check_indexes(transaction) == ("lost",)
+        repair_index(transaction, "lost")
     assert check_indexes(database) == ()

@@ -101,8 +101,7 @@ def content(host: ImageHost) -> dict[str, object]:
 
 def require_sound(host: ImageHost) -> None:
     """Assert that counters and indexes are right, and that each image has its files."""
-    assert host.maintenance.check_counters() == ()
-    assert host.maintenance.check_indexes() == ()
+    assert list(host.check(quick=True)) == []
     for image in host.images.iter(owner="admin"):
         assert len(host.render(image.id).data) == image.size
 
@@ -232,7 +231,8 @@ def test_a_backup_names_the_images_that_are_damaged_on_the_host(
     with restored(backup) as copy:
         expected = {whole.id} if damage == "missing" else {whole.id, image.id}
         assert {each.id for each in copy.images.iter(owner="admin")} == expected
-        assert copy.maintenance.check_counters() == ()
+        damaged = [] if damage == "missing" else [image.id]
+        assert [finding.id for finding in copy.check(quick=True)] == damaged
         assert files_of_images(copy.path).keys() == {
             name for name in files_of_images(host.path) if damage != "missing" or image.id not in name
         }

@@ -73,7 +73,7 @@ class ImageHost:
         integrity: The integrity check; `check` is its only method.
         imports: Imports of directories, and of the data of other image hosts.
         backups: Backups of the data directory, while it is in use.
-        maintenance: Worker start, readiness check, garbage collection and recounting, for servers.
+        maintenance: Worker start, readiness check, statistics and garbage collection, for servers.
     """
 
     @classmethod

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 
 from attrs import frozen
 
-from imagehost_core.db.counters import GALLERY_IMAGES, add_to_total, total
 from imagehost_core.db.engines.database import Queryable, SqlRow, Transaction, integer
 from imagehost_core.db.image_rows import INVALID_ROW, to_image
 from imagehost_core.db.lists.gallery import IS_LISTED, GalleryScope, refresh_gallery
@@ -135,18 +134,8 @@ def check_indexes(queryable: Queryable) -> tuple[str, ...]:
     return tuple(sorted(wrong | {str(row["id"]) for row in _with_wrong_words(queryable)}))
 
 
-def repair_indexes(transaction: Transaction) -> tuple[str, ...]:
-    """Correct the gallery and the words of the images that `check_indexes` returns, and return their ids."""
-    image_ids = check_indexes(transaction)
-    for image_id in image_ids:
-        repair_index(transaction, image_id)
-    (row,) = transaction.fetch_all("SELECT count(*) AS count FROM gallery_images", {})
-    add_to_total(transaction, GALLERY_IMAGES, integer(row, "count") - total(transaction, GALLERY_IMAGES))
-    return image_ids
-
-
 def repair_index(transaction: Transaction, image_id: str) -> None:
-    """Correct the gallery and the words of one image; the gallery's counter may need a recount afterwards."""
+    """Correct the gallery and the words of one image; the gallery's counter needs a recount afterwards."""
     transaction.execute(
         "DELETE FROM gallery_images WHERE id = :id AND NOT EXISTS (SELECT 1 FROM images "
         "WHERE images.id = gallery_images.id AND images.created_at = gallery_images.created_at)",

@@ -1,4 +1,4 @@
-"""Maintenance: worker start, readiness check, garbage collection and recounting, for servers."""
+"""Maintenance: worker start, readiness check, statistics and garbage collection, for servers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from attrs import field, frozen
 from imagehost_core._util.clock import Clock
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
-from imagehost_core.maintenance import recount
 from imagehost_core.maintenance.garbage import GarbageCollector, GarbageReport
-from imagehost_core.maintenance.recount import CounterMismatch
 from imagehost_core.maintenance.statistics import DatabaseStatistics, read_statistics
 from imagehost_core.observer import PoolLoad
 from imagehost_core.storage.durable import translate_disk_errors
@@ -145,32 +143,6 @@ class MaintenanceService:
         """
         with translate_disk_errors():
             return self._garbage.collect_marked()
-
-    def check_counters(self) -> tuple[CounterMismatch, ...]:
-        """Return the counters of images, albums, bytes and deliveries that differ from a recount.
-
-        It reads all images and blocks no write.
-        """
-        with self._records.database.without_time_limit():
-            return recount.check_counters(self._records.database)
-
-    def repair_counters(self) -> tuple[CounterMismatch, ...]:
-        """Correct all counters in one transaction, which other writes wait for, and return what differed."""
-        with self._records.database.without_time_limit(), self._records.database.transaction() as transaction:
-            return recount.repair_counters(transaction)
-
-    def check_indexes(self) -> tuple[str, ...]:
-        """Return the ids of images whose entry in the gallery or in the search index is wrong.
-
-        It reads all images and blocks no write.
-        """
-        with self._records.database.without_time_limit():
-            return recount.check_indexes(self._records.database)
-
-    def repair_indexes(self) -> tuple[str, ...]:
-        """Correct the gallery and the search index in one transaction; return the ids of their images."""
-        with self._records.database.without_time_limit(), self._records.database.transaction() as transaction:
-            return recount.repair_indexes(transaction)
 
 
 def require_ready(failures: Mapping[str, Exception]) -> None:
