@@ -218,7 +218,7 @@ class BatchOptions(UploadOptions, total=False):
 
 
 class PictureParams(TypedDict, total=False):
-    """The processing parameters of a `<picture>` element; `None` omits one.
+    """The transform parameters of a `<picture>` element; `None` omits one.
 
     Attributes:
         q: The quality, 1–100.
@@ -230,7 +230,7 @@ class PictureParams(TypedDict, total=False):
 
 
 class SrcsetParams(PictureParams, total=False):
-    """The processing parameters of a `srcset`, which sets the widths; `None` omits one.
+    """The transform parameters of a `srcset`, which sets the widths; `None` omits one.
 
     Attributes:
         fm: The format.
@@ -240,7 +240,7 @@ class SrcsetParams(PictureParams, total=False):
 
 
 class TransformParams(SrcsetParams, total=False):
-    """The processing parameters of an image URL; `None` omits one.
+    """The transform parameters of an image URL; `None` omits one.
 
     Attributes:
         w: The width in pixels, 1–8192, after applying the EXIF orientation.
@@ -252,7 +252,7 @@ class TransformParams(SrcsetParams, total=False):
 
 
 SignItem = ImageRef | tuple[ImageRef, TransformParams]
-"""An image of `signed_urls`, alone or with its own processing parameters."""
+"""An image of `signed_urls`, alone or with its own transform parameters."""
 
 
 class DisplayedImage(Protocol):

@@ -1,6 +1,6 @@
 """Image URLs: a single URL, a `srcset`, and a `<picture>` element. No requests are sent.
 
-Processing parameters are validated as the host does.
+Transform parameters are validated as the host does.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def parse_image_id(text: str) -> str:
 
 
 def build_query(params: Mapping[str, object]) -> dict[str, int | str]:
-    """Return the query of processing parameters, in the order w, h, q, fit, fm.
+    """Return the query of transform parameters, in the order w, h, q, fit, fm.
 
     Args:
         params: Values by name. `w` and `h` are pixels after applying the EXIF orientation.
@@ -157,7 +157,7 @@ def srcset(
 def srcset_variants(
     image: DisplayedImage, widths: Iterable[int], params: Mapping[str, object]
 ) -> list[TransformParams]:
-    """Return the processing parameters of each URL of a `srcset`; arguments and errors are its own."""
+    """Return the transform parameters of each URL of a `srcset`; arguments and errors are its own."""
     require_displayed(image)
     if {"w", "h"} & set(params):
         raise TypeError("expected q, fit or fm for a parameter of srcset but received a size")
@@ -201,7 +201,7 @@ class PicturePlan:
     """A `<picture>` element without its URLs.
 
     Attributes:
-        variants: The processing parameters of all URLs: of `src`, of the `srcset` of `<img>`, and of each
+        variants: The transform parameters of all URLs: of `src`, of the `srcset` of `<img>`, and of each
             source.
         formats: The format of each source.
         sizes: The `sizes` attribute.

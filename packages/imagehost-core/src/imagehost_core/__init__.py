@@ -9,9 +9,9 @@ with ImageHost.open("data") as host:
     thumb = host.render(image.id, "w=200&h=200&fit=cover&fm=webp")
 ```
 
-The packages `transform`, `limits`, `events`, `uploads`, `webhooks` and `settings` are pure functions and
-values, and can be used alone. Names are imported from their modules on first use (PEP 562), so that these
-packages load neither Pillow nor SQLite. What is not named here is imported from its own module.
+`transform`, `limits`, `lists`, `events`, `uploads`, `webhooks` and `settings` are pure functions and values,
+and can be used alone. Names are imported from their modules on first use (PEP 562), so that these load
+neither Pillow nor SQLite. What is not named here is imported from its own module.
 """
 
 from importlib import import_module

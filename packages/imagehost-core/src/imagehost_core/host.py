@@ -51,7 +51,9 @@ FIRST_ACCOUNT = "admin"
 
 
 class ImageHost:
-    """An image host in one data directory: records in SQLite, bytes in files, pixel work in processes.
+    """An image host: records in a database, images in a store, pixel work in processes.
+
+    By default, database and store are SQLite and files in the data directory.
 
     Safe to use from several threads; several processes may open one directory. Created by `open`.
 

@@ -1,6 +1,7 @@
 """Webhook rules: endpoint URLs, fields, signatures and the retry schedule.
 
-Pure functions: the caller resolves host names and sends requests.
+The rules are pure functions: the caller sends requests. Only `resolve_host` looks up names, for a host that
+is given no other function for it.
 
 ```python
 >>> from imagehost_core.webhooks import parse_endpoint_url, sign_webhook

@@ -323,7 +323,7 @@ class Executors:
         files: Reads of files.
         masters: Opening of masters. They are separate from `files` so that an object store which does not
             respond cannot delay responses from the disk.
-        upload_bodies: Writes of request bodies to disk.
+        slow_writes: Writes of request bodies to disk, and deletions of many images.
         passwords: Password hashes: accounts take turns, and so do the IP addresses that try one's password.
         sign_in_delays: Sign-in attempts before their hashes.
         dns: DNS lookups.
@@ -339,7 +339,7 @@ class Executors:
         self.reads = LoopExecutor(self.database) if is_database_local else self.database
         self.files = ThreadLimiter(FILE_THREADS)
         self.masters = ThreadLimiter(MASTER_THREADS, max_wait_seconds=MAX_WAIT_SECONDS)
-        self.upload_bodies = ThreadLimiter(UPLOAD_BODY_THREADS)
+        self.slow_writes = ThreadLimiter(UPLOAD_BODY_THREADS)
         self.passwords = FairThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
         self.sign_in_delays = DelayQueue(MAX_DELAYED_SIGN_INS)
         self.dns = ThreadLimiter(DNS_THREADS)

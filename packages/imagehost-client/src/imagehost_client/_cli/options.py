@@ -227,7 +227,7 @@ def flag(option: str, name: str, value: bool, text: str | None = None) -> Callab
 
 
 def transform_options(command: F) -> F:
-    """Add the processing parameters of image URLs."""
+    """Add the transform parameters of image URLs."""
     for option in reversed(
         (
             click.option("--width", "-W", "w", type=POSITIVE, metavar="PIXELS"),

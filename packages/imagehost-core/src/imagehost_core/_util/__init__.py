@@ -1,1 +1,1 @@
-"""Helpers without business rules: clock, LRU cache, field parsing."""
+"""Helpers without business rules: clock, LRU cache, field parsing, facts of the machine."""

@@ -1,4 +1,4 @@
-"""The database schema, as a list of migrations.
+"""The database schema, as the migrations of both engines: one text, from which that of PostgreSQL is derived.
 
 A released migration is never edited: a change of the schema is a new migration. Timestamps are whole
 microseconds since 1970-01-01T00:00:00Z and booleans are 0 or 1. Ids of accounts and albums are never

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from litestar.types import Receive
 
 FIELD_BYTES = 16 * 2**10
-"""The longest text field: twice a description of 2,000 characters of 4 bytes."""
+"""The longest text field: a description of 4,000 characters of 4 bytes."""
 FIELDS_BYTES = 64 * 2**10
 """The size of all text fields of a form."""
 MAX_PARTS = MAX_FILES_PER_REQUEST + 80

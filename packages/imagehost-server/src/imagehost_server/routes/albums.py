@@ -200,7 +200,7 @@ async def delete_album(
     with errors.catch():
         album = await request.executors.database.run(albums.get, album_id, owner=owner)
     errors.raise_if_any()
-    await request.executors.upload_bodies.run(albums.delete, album.id, owner=owner, delete_images=with_images)
+    await request.executors.slow_writes.run(albums.delete, album.id, owner=owner, delete_images=with_images)
     return ok(DeletedAlbum(id=album.id, deleted=True))
 
 

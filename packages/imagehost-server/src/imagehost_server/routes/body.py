@@ -273,6 +273,6 @@ def member(description: str, **schema: object) -> Meta:
     return Meta(description=description, extra_json_schema={"extra": schema} if schema else None)
 
 
-Description = Annotated[str, member("At most 2,000 characters.", maxLength=MAX_DESCRIPTION)]
+Description = Annotated[str, member(f"At most {MAX_DESCRIPTION:,} characters.", maxLength=MAX_DESCRIPTION)]
 
 IsPublic = Annotated[bool, member("Whether it is shown in the public gallery. 0 and 1 are accepted too.")]

@@ -516,7 +516,7 @@ async def sign_images(
 
 
 async def _delete(request: ApiRequest, body: BulkImageIds) -> Response[Success[BulkResults]]:
-    results = await request.executors.upload_bodies.run(
+    results = await request.executors.slow_writes.run(
         request.host.images.delete_many,
         body.image_ids,
         owner=request.account,

@@ -143,7 +143,7 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
         await request.require_valid_token()
         response = await run_idempotent(request, _fingerprint(form), store)
     finally:
-        await executors.upload_bodies.run(parser.close)
+        await executors.slow_writes.run(parser.close)
     return envelope(response)
 
 
@@ -158,7 +158,7 @@ async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> Parse
     """
     executors, parse_options = request.executors, request.host.uploads.parse_options
     try:
-        return await parse_form(request.receive, parser, executors.upload_bodies, request.settings.http)
+        return await parse_form(request.receive, parser, executors.slow_writes, request.settings.http)
     except COMBINED as error:
         errors = ErrorCollector()
         errors.add(error)

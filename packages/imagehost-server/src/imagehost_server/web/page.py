@@ -23,6 +23,7 @@ from imagehost_core.errors import (
     UnavailableError,
 )
 from imagehost_core.models import Account, Principal, Role
+from imagehost_core.uploads import MAX_DESCRIPTION
 from imagehost_server.auth.cookies import csrf_token, session_cookie
 from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.http.body import read_body, unsupported_media_type
@@ -85,6 +86,7 @@ class PageRequest(ApiRequest):
             "api": urlsplit(self.settings.base_url).path,
             "asset": lambda name: root + asset_path(name),
             "csrf": csrf_token(identity.token) if identity.by_cookie else "",
+            "max_description": MAX_DESCRIPTION,
             "navigation": navigation(viewer),
             "outcome": outcome if outcome in OUTCOMES else "",
             "path": self.scope["path"],

@@ -38,7 +38,7 @@ async def upload(request: PageRequest) -> Response[Any]:
     parser = MultipartFormParser(request.headers.get("content-type"), host.uploads.stage)
     try:
         try:
-            form = await parse_form(request.receive, parser, executors.upload_bodies, request.settings.http)
+            form = await parse_form(request.receive, parser, executors.slow_writes, request.settings.http)
         finally:
             require_form_token(request, dict(parser.fields).get(CSRF_FIELD))
         await request.require_valid_token()
@@ -50,7 +50,7 @@ async def upload(request: PageRequest) -> Response[Any]:
         log_cause(api_error, error, request.id)
         return await _show(request, status=api_error.status, failure=api_error)
     finally:
-        await executors.upload_bodies.run(parser.close)
+        await executors.slow_writes.run(parser.close)
     return await _show(request, images=outcome.images, errors=outcome.errors)
 
 
