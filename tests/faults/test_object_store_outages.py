@@ -82,7 +82,7 @@ def test_requests_get_503_in_time_while_the_store_fails_and_succeed_afterwards(
         kept = {cold, stored.json()["data"]["id"]}
     settings = Settings(storage=StorageSettings(url=s3_server.url(prefix)))
     with ImageHost.open(tmp_path / "data", settings=settings) as host:
-        assert list(host.integrity.check()) == []
+        assert list(host.check()) == []
     paths = [entry["path"] for page in open_url(s3_server.url(prefix)).list("images/") for entry in page]
     masters = {path.split("/")[2] for path in paths if path.endswith("/master")}
     assert kept <= masters

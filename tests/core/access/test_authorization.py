@@ -233,10 +233,6 @@ OPERATIONS: dict[str, tuple[Requirement, Operation]] = {
         SessionRequirement.ONLY,
         lambda host, owner, owned: host.sessions.delete(owned.session_id, owner=owner),
     ),
-    "end other sessions": (
-        SessionRequirement.ONLY,
-        lambda host, owner, owned: host.sessions.end_others(owned.session_id, owner=owner),
-    ),
     "change password": (
         SessionRequirement.ONLY,
         lambda host, owner, _: host.accounts.set_password_hash(owner, "other hash"),

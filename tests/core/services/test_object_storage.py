@@ -155,11 +155,11 @@ def test_a_check_finds_a_missing_master_and_a_damaged_derivative(url: str, opene
     # It is in the cache, but the check reads what is stored.
     host.render(damaged, parse_transform(f"w={damaged.derivatives[0][0] // 3}"))
     store.put(path, b"damaged")
-    found = {(finding.kind.value, finding.id) for finding in host.integrity.check()}
+    found = {(finding.kind.value, finding.id) for finding in host.check()}
     assert found == {("master_missing", lost.id), ("derivative_corrupt", f"{damaged.id}/{name}")}
-    repaired = [finding for finding in host.integrity.check(repair=True) if finding.is_repaired]
+    repaired = [finding for finding in host.check(repair=True) if finding.is_repaired]
     assert [finding.id for finding in repaired] == [f"{damaged.id}/{name}"]
-    assert {finding.id for finding in host.integrity.check()} == {lost.id}
+    assert {finding.id for finding in host.check()} == {lost.id}
     assert host.render(intact, parse_transform("w=50")).width == 50
 
 
@@ -215,7 +215,7 @@ def test_a_backup_is_restored_into_another_store(
     result = restore([full, increment], tmp_path / "restored", settings=target)
     assert result.image_count == 2
     restored = opened(tmp_path / "restored", target)
-    assert {finding.kind for finding in restored.integrity.check()} == set()
+    assert {finding.kind for finding in restored.check()} == set()
     assert sorted(objects(target.storage.url)) == sorted(objects(url))
     for image in (kept, later):
         assert restored.render(image, parse_transform("w=50")).width == 50

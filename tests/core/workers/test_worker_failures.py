@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.core.workers.image_uploads import ingest
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
@@ -25,7 +26,7 @@ LIMITS = SandboxLimits(memory_bytes=2**29)
 
 
 def upload(executor: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[IngestResult, list[bytes]]:
-    return executor.ingest(UPLOAD, io.BytesIO(data), len(data), deadline=deadline)
+    return ingest(executor, UPLOAD, data, deadline=deadline)
 
 
 def render(executor: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[RenderResult, bytes]:

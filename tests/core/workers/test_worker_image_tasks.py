@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from tests.core.workers.image_uploads import ingest
 from tests.unusual_files import png_of_samples
 
 from imagehost_core.errors import InternalError, ValidationError
@@ -46,7 +47,7 @@ def test_an_upload_of_any_format_is_stored_in_any_format(
 ) -> None:
     data = image(fmt)
     job = IngestJob(fmt, requested_format=stored, remove_exif=True, derivative_sides=(16, 8))
-    result, blobs = executor.ingest(job, io.BytesIO(data), len(data), deadline=60)
+    result, blobs = ingest(executor, job, data)
     assert (result.format, result.size, result.frames) == (stored, Size(64, 48), 1)
     assert len(blobs) == 1 + len(result.derivatives)
 
@@ -79,7 +80,7 @@ def test_uploads_of_unusual_kinds_need_nothing_that_the_sandbox_denies(
     fmt: Format, mode: str, frames: int, executor: ImageExecutor
 ) -> None:
     data = image(fmt, mode=mode, frames=frames)
-    result, _ = executor.ingest(IngestJob(fmt), io.BytesIO(data), len(data), deadline=60)
+    result, _ = ingest(executor, IngestJob(fmt), data)
     assert result.frames == frames
 
 
@@ -100,7 +101,7 @@ def test_chunks_of_a_png_need_nothing_that_the_sandbox_denies(
 ) -> None:
     data = png_of_samples([[1, 2, 3, 40, 50, 60]], 2, depth, *chunks)
     job = IngestJob(Format.PNG, requested_format=target)
-    result, _ = executor.ingest(job, io.BytesIO(data), len(data), deadline=60)
+    result, _ = ingest(executor, job, data)
     assert result.size == Size(2, 1)
     steps = Plan(result.size, ORIGIN, ORIGIN, result.size)
     assert executor.render(
@@ -111,8 +112,8 @@ def test_chunks_of_a_png_need_nothing_that_the_sandbox_denies(
 def test_a_damaged_upload_is_rejected_and_the_next_is_accepted(executor: ImageExecutor) -> None:
     data = image(Format.JPEG)
     with pytest.raises(ValidationError):
-        executor.ingest(IngestJob(Format.JPEG), io.BytesIO(data), len(data) // 2, deadline=60)
-    assert executor.ingest(IngestJob(Format.JPEG), io.BytesIO(data), len(data), deadline=60)
+        ingest(executor, IngestJob(Format.JPEG), data[: len(data) // 2])
+    assert ingest(executor, IngestJob(Format.JPEG), data)
 
 
 def test_a_damaged_source_of_a_render_is_an_internal_error_with_its_cause(executor: ImageExecutor) -> None:

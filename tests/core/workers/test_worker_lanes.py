@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.core.workers.image_uploads import ingest
 
 from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.formats import Format
@@ -113,7 +114,7 @@ class StalledFile(io.RawIOBase):
 
 @pytest.mark.parametrize("task", ["heavy render", "heavy upload"])
 def test_a_light_upload_runs_beside_a_heavy_task_of_the_only_worker(
-    task: str, eventually: Callable[[Callable[[], bool]], bool]
+    task: str, eventually: Callable[[Callable[[], bool]], bool], tmp_path: Path
 ) -> None:
     file, upload = StalledFile(), make_image(120, 90)
 
@@ -123,16 +124,16 @@ def test_a_light_upload_runs_beside_a_heavy_task_of_the_only_worker(
                 executor.render(JOB, Format.PNG, file, 9, deadline=600)
         else:
             with pytest.raises(InternalError):
-                executor.ingest(IngestJob(Format.PNG), file, 9, deadline=600, cost=Cost(HEAVY, 0))
+                executor.ingest(
+                    IngestJob(Format.PNG), file, 9, deadline=600, into=tmp_path, cost=Cost(HEAVY, 0)
+                )
 
     with ImageExecutor(1) as executor:
         rendering = threading.Thread(target=stall, args=(executor,))
         rendering.start()
         assert eventually(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=0))
         cost = Cost(LIGHT, 0)
-        result, _ = executor.ingest(
-            IngestJob(Format.PNG), io.BytesIO(upload), len(upload), deadline=60, cost=cost
-        )
+        result, _ = ingest(executor, IngestJob(Format.PNG), upload, cost=cost)
         assert result.size == Size(120, 90)
         assert executor.load == PoolLoad(busy=1, idle=1, waiting=0)
         file.ended.set()

@@ -17,9 +17,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import attrs
 from attrs import frozen
 
 from imagehost_core._util.clock import to_rfc3339
@@ -32,14 +35,6 @@ if TYPE_CHECKING:
     from cattrs import Converter
 
 
-from enum import Enum
-from types import NoneType, UnionType
-from typing import Union, get_args, get_origin, get_type_hints
-
-import attrs
-
-# Event models and their serialization.
-#
 # The JSON body of an event is `{"type", "timestamp", "data"}`; the event's id is sent beside it, as
 # `webhook-id`. There is one event per image and album. The same converter reads and writes bodies, so
 # that an embedding program can pass events through a queue.

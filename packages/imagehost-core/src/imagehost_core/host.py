@@ -72,7 +72,6 @@ class ImageHost:
         uploads: Uploads of staged files, for servers that stream request bodies to disk.
         delivery: Resolution of image URLs to bytes, for servers.
         idempotency: Idempotency keys of requests, for servers.
-        integrity: The integrity check; `check` is its only method.
         imports: Imports of directories, and of the data of other image hosts.
         backups: Backups of the data directory, while it is in use.
         maintenance: Worker start, readiness check, statistics and garbage collection, for servers.
@@ -150,7 +149,7 @@ class ImageHost:
         self.uploads = UploadService(records, files, executor, units, settings, env)
         self.idempotency = IdempotencyService(records, files, units, env.clock)
         self.maintenance = MaintenanceService(records, files, executor, garbage, env.clock)
-        self.integrity = IntegrityService(
+        self._integrity = IntegrityService(
             records, files, executor, installation, settings.rendering.ingest_timeout_seconds, env.clock
         )
         self.backups = BackupService(
@@ -283,7 +282,7 @@ class ImageHost:
             quick: Whether to compare the sizes of files without reading them.
             progress: Called with the progress, in this thread.
         """
-        return self.integrity.check(repair=repair, quick=quick, progress=progress)
+        return self._integrity.check(repair=repair, quick=quick, progress=progress)
 
     def authenticate(self, token: str) -> Principal:
         """Return the principal of an API key's or session's token.

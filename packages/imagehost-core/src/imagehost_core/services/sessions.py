@@ -107,16 +107,6 @@ class SessionService:
         with self._principals.invalidated_by(self._records.database.transaction(blind=True)) as transaction:
             self._records.sessions.delete_by_token_hash(transaction, token_hash(token))
 
-    def end_others(self, session: SessionRef, *, owner: Owner) -> int:
-        """End all sessions of an account but one, and return how many there were.
-
-        Raises:
-            NotFoundError: There is no such account.
-        """
-        account = get_account(self._records.accounts, owner)
-        with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
-            return self._records.sessions.delete_all(transaction, account.id, keep=session_id_of(session))
-
 
 def _printable(text: str) -> str:
     """Return the first characters of a header value, with `?` for those that cannot be shown."""

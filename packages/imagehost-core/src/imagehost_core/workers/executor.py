@@ -12,10 +12,9 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar, cast, overload
+from typing import Generic, Self, TypeVar, cast
 
 from attrs import frozen
 
@@ -189,7 +188,6 @@ class ImageExecutor:
         ):
             return worker.ready()
 
-    @overload
     def ingest(
         self,
         job: IngestJob,
@@ -200,30 +198,7 @@ class ImageExecutor:
         into: Path,
         cost: Cost = HEAVY,
         flow: str = "",
-    ) -> tuple[IngestResult, list[Path]]: ...
-    @overload
-    def ingest(
-        self,
-        job: IngestJob,
-        source: Readable,
-        length: int,
-        *,
-        deadline: float,
-        into: None = None,
-        cost: Cost = HEAVY,
-        flow: str = "",
-    ) -> tuple[IngestResult, list[bytes]]: ...
-    def ingest(
-        self,
-        job: IngestJob,
-        source: Readable,
-        length: int,
-        *,
-        deadline: float,
-        into: Path | None = None,
-        cost: Cost = HEAVY,
-        flow: str = "",
-    ) -> tuple[IngestResult, list[Path]] | tuple[IngestResult, list[bytes]]:
+    ) -> tuple[IngestResult, list[Path]]:
         """Create the blobs to store for an upload: the master, then the derivatives.
 
         Args:
@@ -231,8 +206,7 @@ class ImageExecutor:
             source: The upload; it is read in chunks from its current position.
             length: Length of the image in bytes. Bytes after it are not read.
             deadline: Seconds, waiting included, after which the worker process is killed.
-            into: A directory to write each blob to as a file; without it, blobs are returned as bytes.
-                After an error, no files remain.
+            into: A directory to write each blob to as a file. After an error, no files remain.
             cost: What the upload costs (`imagehost_core.workers.ingest_cost`).
             flow: Who uploads: the uploads of a flow wait behind each other (`WorkerRequest.flow`).
 
@@ -248,12 +222,8 @@ class ImageExecutor:
         request = WorkerRequest(
             time.monotonic() + deadline, cost.lane, flow=flow, memory_bytes=cost.memory_bytes
         )
-        run = partial(self.run, call, source, length, deadline=deadline, request=request)
-        with failures.mapped_to(failures.UPLOAD_ERRORS):
-            if into is None:
-                return run(receive=b"".join)
-            with BlobFiles(into) as files:
-                return run(receive=files.write)
+        with failures.mapped_to(failures.UPLOAD_ERRORS), BlobFiles(into) as files:
+            return self.run(call, source, length, deadline=deadline, receive=files.write, request=request)
 
     def render(
         self,

@@ -93,11 +93,6 @@ class PostgresRateLimitStore:
         with self._database.transaction(blind=True) as transaction:
             transaction.execute(_DELETE_UNUSED, {"day": day})
 
-    def key_count(self) -> int:
-        """Return the number of stored keys."""
-        row = self._database.fetch_one("SELECT count(*) AS keys FROM rate_limits", {})
-        return 0 if row is None else integer(row, "keys")
-
     def close(self) -> None:
         """Do nothing: the database is closed by its owner."""
 

@@ -119,9 +119,9 @@ class SessionRepository:
 
     def delete_all(
         self, transaction: Transaction, account_id: AccountId, *, keep: SessionId | None = None
-    ) -> int:
-        """Delete all sessions of an account but one, and return how many there were."""
-        return transaction.execute(
+    ) -> None:
+        """Delete all sessions of an account but one."""
+        transaction.execute(
             "DELETE FROM sessions WHERE account_id = :account AND id IS DISTINCT FROM :keep",
             {"account": account_id, "keep": keep},
         )
