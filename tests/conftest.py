@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import ssl
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.faults.trials import COLUMNS, PROPERTY, SOAK
@@ -34,11 +37,10 @@ settings.load_profile("random" if SOAK else "fixed")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Add the markers of `DIRECTORY_MARKERS`."""
     for item in items:
-        for directory, marker in DIRECTORY_MARKERS.items():
-            if TESTS / directory in item.path.parents and (
-                marker != "faults" or item.get_closest_marker("slow") is None
-            ):
-                item.add_marker(marker)
+        directory, _, module = item.nodeid.removeprefix("tests/").partition("/")
+        marker = DIRECTORY_MARKERS.get(directory) if module else None
+        if marker and (marker != "faults" or item.get_closest_marker("slow") is None):
+            item.add_marker(marker)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -97,6 +99,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def anyio_backend() -> str:
     """Return asyncio, on which the server runs, as the backend of async tests."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_are_loaded_once() -> Iterator[None]:
+    """Give HTTP clients one SSL context: each would load all certificates of the system in 25 ms of CPU."""
+    load = httpcore2.default_ssl_context
+
+    @cache
+    def cached(*variables: str | None, trust_env: bool) -> ssl.SSLContext:
+        return load(_trust_env=trust_env)
+
+    def shared(*, _trust_env: bool = True) -> ssl.SSLContext:
+        variables = map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR"))
+        return cached(*variables, trust_env=_trust_env)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", shared)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -129,7 +129,7 @@ INVALID: dict[str, tuple[Any, ...]] = {
 
 def methods() -> Iterator[tuple[str, Method[Any, Any]]]:
     """Return all methods that send requests, by their dotted names."""
-    client = FakeImageHost().client()
+    client = Client("https://images.example/v1", "token")
     for resource in ("", *RESOURCES):
         owner = type(getattr(client, resource)) if resource else Client
         for name in dir(owner):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import httpx2
 import pytest
+from argon2 import PasswordHasher
 
 from imagehost_core import ImageHost
 from imagehost_core.models import ALL_SCOPES
@@ -36,6 +37,11 @@ def run(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[s
     """Run `imagehost` with arguments, and wait for it."""
     command = [sys.executable, "-m", "imagehost_server", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=check, timeout=60, env=environment())
+
+
+def hash_quickly(password: str) -> str:
+    """Return a password's hash with the least cost, for accounts whose hash is not the subject."""
+    return PasswordHasher(time_cost=1, memory_cost=8, parallelism=1).hash(password)
 
 
 @pytest.fixture(scope="session")

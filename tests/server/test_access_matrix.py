@@ -10,13 +10,13 @@ from typing import Any
 import httpx2
 import pytest
 from attrs import frozen
+from tests.server.conftest import hash_quickly
 
 from imagehost_core import ImageHost
 from imagehost_core._util.clock import utc_now
 from imagehost_core.authorization import Requirement, SessionRequirement
 from imagehost_core.models import ALL_SCOPES, Scope
 from imagehost_core.tokens import TokenKind, new_token
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.routes import ROUTE_SCOPES
 from imagehost_server.testing import RunningServer, running
 
@@ -142,7 +142,7 @@ def service(running_server: RunningServer, png: bytes) -> Iterator[Service]:
         httpx2.Client(base_url=running_server.origin, timeout=60) as client,
     ):
         for user in ("ann", "bob", "gone"):
-            host.accounts.create(user, password_hash=hash_password(PASSWORD))
+            host.accounts.create(user, password_hash=hash_quickly(PASSWORD))
         users = ("ann", "bob", "admin")
         sessions = {user: host.sessions.create(host.accounts.get(user)).token for user in users}
         yield Service(client, host, png, sessions)

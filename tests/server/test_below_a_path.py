@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from attrs import evolve
 from tests.server.below_a_path import ROOT, use
+from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import PASSWORD, SETTINGS
 
@@ -20,7 +21,6 @@ from imagehost_core.settings.model import OWN_PATHS
 from imagehost_core.testing import make_image
 from imagehost_server.app import DELIVERY_PREFIXES
 from imagehost_server.auth.cookies import SESSION_COOKIE, cookie_name
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.openapi.docs_page import docs_asset
 from imagehost_server.routes import ROUTES
 from imagehost_server.settings import ServerSettings
@@ -56,7 +56,7 @@ def settings() -> ServerSettings:
 @pytest.fixture(scope="module")
 def upstream(settings: ServerSettings) -> Iterator[str]:
     host = ImageHost.open(settings=settings)
-    host.accounts.set_password_hash("admin", hash_password(PASSWORD))
+    host.accounts.set_password_hash("admin", hash_quickly(PASSWORD))
     with serving(host, settings) as origin:
         yield origin
 

@@ -183,9 +183,9 @@ def test_a_large_variant_over_tls_takes_the_slow_path_which_sends_it_in_pieces(
     app: Application, host: ImageHost
 ) -> None:
     file = BytesIO()
-    PILImage.effect_noise((400, 300), 90).save(file, "PNG")
+    PILImage.effect_noise((320, 200), 90).save(file, "PNG")
     image = host.upload(file.getvalue(), owner="admin")
-    query = "fm=png&w=399"
+    query = "fm=png&w=319"
     with host.delivery.open(host.delivery.resolve(image.id, query)) as blob:
         assert blob.size > PIECE_BYTES
     request = request_of(f"/img/{image.id}?{query}")

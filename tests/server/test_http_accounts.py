@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.server.conftest import hash_quickly
 
 from imagehost_core import ImageHost
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE, csrf_token
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse battery"
@@ -45,7 +45,7 @@ def admin(session_of: SessionOf) -> httpx2.Client:
 def name(operator: ImageHost) -> str:
     """The name of a new account."""
     new = f"managed{next(_numbers)}"
-    operator.accounts.create(new, password_hash=hash_password(PASSWORD))
+    operator.accounts.create(new, password_hash=hash_quickly(PASSWORD))
     return new
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import httpx2
 import pytest
 from attrs import frozen
+from tests.server.conftest import hash_quickly
 from tests.server.test_access_matrix import BODIES, PASSWORD, split
 
 from imagehost_core import Account, ImageHost
 from imagehost_core.authorization import Requirement, SessionRequirement
 from imagehost_core.models import Role, Scope
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE, csrf_token
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.routes import ROUTE_SCOPES
 from imagehost_server.testing import RunningServer
 
@@ -51,7 +51,7 @@ class Caller:
 @pytest.fixture(scope="module")
 def call(operator: ImageHost, png: bytes) -> Callable[[Requirement], Caller]:
     """Return a function that makes an account with a token that has no more than a requirement."""
-    hashed = hash_password(PASSWORD)
+    hashed = hash_quickly(PASSWORD)
 
     def make(requirement: Requirement) -> Caller:
         host, name = operator, f"caller-{next(numbers)}"
@@ -180,7 +180,7 @@ def test_a_session_that_a_new_password_ends_makes_no_key_and_stores_nothing(
         "/upload": {"data": {"csrf_token": csrf}, "files": {"files[]": ("a.png", caller.ids["png"])}},
     }
     with half_sent(server, "POST", path, headers, bodies[path]) as send_rest:
-        caller.host.accounts.set_password_hash(caller.account.name, hash_password("another password"))
+        caller.host.accounts.set_password_hash(caller.account.name, hash_quickly("another password"))
         before = caller.state()
         status, response = send_rest()
     assert status == 401, response

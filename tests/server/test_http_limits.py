@@ -12,6 +12,7 @@ from typing import Unpack
 
 import httpx2
 import pytest
+from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 
 from imagehost_core import AccountChanges, ImageHost
@@ -19,7 +20,6 @@ from imagehost_core.limits import FIRST_SIGN_IN_DELAY
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import FrozenClock
 from imagehost_core.tokens import TokenKind, new_token
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.settings import ServerSettings
 
 PASSWORD = "correct horse"
@@ -78,7 +78,7 @@ def send(client: httpx2.Client) -> Send:
 
 def create_user(host: ImageHost, name: str, **limits: Unpack[AccountChanges]) -> str:
     """Create an account with its own limits; return a token."""
-    host.accounts.create(name, password_hash=hash_password(PASSWORD), **limits)
+    host.accounts.create(name, password_hash=hash_quickly(PASSWORD), **limits)
     return host.keys.create(owner=name).token
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.server.conftest import hash_quickly
 
 from imagehost_core import ImageHost
 from imagehost_core.tokens import token_hash
 from imagehost_server.auth.cookies import SESSION_COOKIE
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer
 
 PASSWORD = "correct horse battery"
@@ -26,7 +26,7 @@ SignIn = Callable[..., httpx2.Client]
 def name(operator: ImageHost) -> str:
     """The name of a new account."""
     new = f"changing{next(_numbers)}"
-    operator.accounts.create(new, password_hash=hash_password(PASSWORD))
+    operator.accounts.create(new, password_hash=hash_quickly(PASSWORD))
     return new
 
 

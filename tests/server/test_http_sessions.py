@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.server.conftest import hash_quickly
 
 from imagehost_core import ImageHost
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse battery"
@@ -22,7 +22,7 @@ CREDENTIALS = {"username": "ann", "password": PASSWORD}
 
 @pytest.fixture(scope="module", autouse=True)
 def ann(operator: ImageHost) -> str:
-    operator.accounts.create("ann", password_hash=hash_password(PASSWORD))
+    operator.accounts.create("ann", password_hash=hash_quickly(PASSWORD))
     return "ann"
 
 

@@ -212,7 +212,7 @@ def test_white_beside_red_stays_white(chroma: Any, factory: Any, fmt: Format) ->
 
 @pytest.mark.parametrize("fmt", LOSSY)
 def test_variants_are_subsampled_with_luma_correction(chroma: Any, factory: Any, fmt: Format) -> None:
-    image = _columns("red", "blue")
+    image = factory.photo()
     source = factory.encode(image, Format.PNG)
     job = RenderJob(plan(Size(*image.size), Transform()), fmt, 90)
     assert render(job, Format.PNG, source)[1] == [encode(fmt, image, 90, subsample=True)]

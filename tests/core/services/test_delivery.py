@@ -384,12 +384,13 @@ def test_a_long_url_is_resolved_and_not_cached(host: ImageHost, photo: Image) ->
     assert first is not second
 
 
-def test_a_changed_image_is_resolved_anew(host: ImageHost, photo: Image) -> None:
-    host.delivery.open(host.delivery.resolve(photo.id, "w=34")).close()
-    host.images.update(photo.id, description="changed")
-    assert host.delivery.resolve_cached(photo.id, "w=34") is None
-    assert host.delivery.resolve(photo.id, "w=34").image.description == "changed"
-    assert host.delivery.resolve_cached(photo.id, "w=34") is not None
+def test_a_changed_image_is_resolved_anew(host: ImageHost, samples: dict[str, bytes]) -> None:
+    image = host.upload(samples["photo.jpg"], owner="admin")
+    host.delivery.open(host.delivery.resolve(image.id, "w=34")).close()
+    host.images.update(image.id, description="changed")
+    assert host.delivery.resolve_cached(image.id, "w=34") is None
+    assert host.delivery.resolve(image.id, "w=34").image.description == "changed"
+    assert host.delivery.resolve_cached(image.id, "w=34") is not None
 
 
 def test_render_takes_a_query_a_mapping_or_a_transform(host: ImageHost, samples: dict[str, bytes]) -> None:
@@ -457,8 +458,11 @@ def test_a_disk_cache_of_0_bytes_still_delivers(
     assert eventually(lambda: len(stored_files(tmp_path / "data")) == 1)
 
 
-def test_last_modified_is_that_of_the_bytes_not_of_the_record(host: ImageHost, photo: Image) -> None:
-    before = host.delivery.resolve(photo.id).last_modified
-    changed = host.images.update(photo.id, description="later")
+def test_last_modified_is_that_of_the_bytes_not_of_the_record(
+    host: ImageHost, samples: dict[str, bytes]
+) -> None:
+    image = host.upload(samples["photo.jpg"], owner="admin")
+    before = host.delivery.resolve(image.id).last_modified
+    changed = host.images.update(image.id, description="later")
     assert changed.updated_at - before > timedelta(0)
-    assert host.delivery.resolve(photo.id).last_modified == before
+    assert host.delivery.resolve(image.id).last_modified == before

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
+from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_server.auth.cookies import SESSION_COOKIE, csrf_token
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.settings import ServerSettings
 
 PASSWORD = "correct horse battery staple"
@@ -31,7 +31,7 @@ HTML = {"Accept": "text/html"}
 @pytest.fixture(scope="session")
 def host() -> ImageHost:
     host = ImageHost.open(settings=SETTINGS)
-    host.accounts.set_password_hash("admin", hash_password(PASSWORD))
+    host.accounts.set_password_hash("admin", hash_quickly(PASSWORD))
     return host
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 from attrs import evolve
+from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, PASSWORD, SETTINGS, SignedIn
 from tests.server.web.test_web_gallery import HOSTILE, Tags
@@ -17,7 +18,6 @@ from imagehost_core import ImageHost
 from imagehost_core.errors import UnauthorizedError
 from imagehost_core.testing import make_image
 from imagehost_server.auth.cookies import SESSION_COOKIE
-from imagehost_server.auth.passwords import hash_password
 from imagehost_server.settings import GallerySettings
 from imagehost_server.web.router import HANDLERS
 
@@ -189,7 +189,7 @@ def test_the_session_of_a_suspended_account_is_refused_at_once(host: ImageHost, 
         assert client.get("/settings").status_code == 200
         host.accounts.update("trudy", suspended=True)
         assert client.get("/settings").headers["location"] == "/login?next=/settings"
-        host.accounts.set_password_hash("trudy", hash_password(PASSWORD))
+        host.accounts.set_password_hash("trudy", hash_quickly(PASSWORD))
         form = {"name": "trudy", "password": PASSWORD}
         with httpx2.Client(base_url=origin, headers=HTML) as visitor:
             assert visitor.post("/login", data=form).status_code == 401

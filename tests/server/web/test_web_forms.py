@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 from attrs import evolve, frozen
+from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, PASSWORD, SETTINGS, SignedIn
 from tests.server.web.test_web_attacks import FORMS
@@ -15,7 +16,6 @@ from tests.server.web.test_web_attacks import FORMS
 from imagehost_core import ImageHost, Role
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.testing import make_image
-from imagehost_server.auth.passwords import hash_password
 
 HOOK = "http://127.0.0.1:9/hook"
 PNG = make_image(8, 8)
@@ -88,7 +88,7 @@ class Person:
 @pytest.fixture
 def person(host: ImageHost, request: pytest.FixtureRequest) -> Person:
     name = f"person-{FORMS.index(request.getfixturevalue('form'))}"
-    account = host.accounts.create(name, password_hash=hash_password(PASSWORD), role=Role.OPERATOR)
+    account = host.accounts.create(name, password_hash=hash_quickly(PASSWORD), role=Role.OPERATOR)
     webhook = host.webhooks.create(owner=account, url=HOOK).webhook
     ids = {
         "account_id": str(account.id),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 from attrs import evolve
+from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import PASSWORD, SETTINGS, SignedIn
 
@@ -19,7 +20,7 @@ from imagehost_core.settings import WebhookSettings
 from imagehost_core.storage import MASTER
 from imagehost_core.testing import make_image
 from imagehost_core.webhooks import Attempt
-from imagehost_server.auth.passwords import hash_password, verify_password
+from imagehost_server.auth.passwords import verify_password
 from imagehost_server.web.pages.admin import TIERS
 from imagehost_server.web.pages.settings import PRESETS
 
@@ -31,7 +32,7 @@ def host() -> ImageHost:
     """A host of its own: its tests change accounts and passwords."""
     settings = evolve(SETTINGS, webhooks=WebhookSettings(allow_loopback=True, send_in_server=False))
     host = ImageHost.open(settings=settings)
-    host.accounts.set_password_hash("admin", hash_password(PASSWORD))
+    host.accounts.set_password_hash("admin", hash_quickly(PASSWORD))
     return host
 
 
@@ -107,7 +108,7 @@ def test_the_password_is_changed_and_other_sessions_end(
     with pytest.raises(UnauthorizedError):
         host.authenticate(other.token)
     assert owner.get("/settings").status_code == 200
-    host.accounts.set_password_hash("admin", hash_password(PASSWORD))
+    host.accounts.set_password_hash("admin", hash_quickly(PASSWORD))
 
 
 def test_another_session_is_ended(host: ImageHost, owner: httpx2.Client, session: SignedIn) -> None:
