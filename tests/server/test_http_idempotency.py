@@ -252,6 +252,7 @@ def crashing(tmp_path: Path, no_limits: dict[str, str]) -> Iterator[RunningServe
         server.process.stdout.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stored_before", [1, pytest.param(5, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)]
 )

@@ -51,6 +51,7 @@ def test_the_first_start_prints_the_credentials_once(tmp_path: Path) -> None:
             _ = again.token
 
 
+@pytest.mark.slow
 def test_the_first_start_on_an_embedded_data_folder_prints_a_token(tmp_path: Path) -> None:
     with ImageHost.open(tmp_path / "data") as host:
         host.upload(make_image(8, 8), owner="admin")
@@ -98,6 +99,7 @@ def test_sigterm_completes_requests_in_progress(tmp_path: Path) -> None:
     assert list(staging.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(("variables", "arenas"), [({}, "2"), ({"MALLOC_ARENA_MAX": "7"}, "7")])
 def test_server_processes_have_two_arenas_unless_the_environment_has_a_number(
@@ -178,6 +180,7 @@ def test_cdn_url_may_have_no_path(tmp_path: Path, png: bytes) -> None:
         assert httpx2.get(f"{server.origin}/healthz").json()["success"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the process by /proc")
 def test_a_worker_that_dies_is_replaced_and_logged(tmp_path: Path) -> None:
     with running(tmp_path / "data", "--workers", "2") as server:

@@ -12,8 +12,10 @@ from pathlib import Path
 import httpx2
 import pytest
 from attrs import frozen
+from tests.server.in_process import serving
 from tests.server.tls import Certificate, create_certificate
 
+from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_server.serve.runner import warn_of_plain_http
 from imagehost_server.serve.tls import HANDSHAKE_SECONDS
@@ -226,6 +228,7 @@ def test_startup_warns_only_where_other_machines_get_403(
     assert len(caplog.records) == warnings
 
 
+@pytest.mark.slow
 def test_x_forwarded_proto_counts_from_a_trusted_proxy(tmp_path: Path, no_limits: dict[str, str]) -> None:
     proxy = public_ip()
     variables = {**no_limits, "IMAGEHOST_TRUSTED_PROXIES": proxy}
@@ -247,9 +250,9 @@ def test_x_forwarded_proto_counts_from_a_trusted_proxy(tmp_path: Path, no_limits
         assert "strict-transport-security" not in responses["http"].headers
 
 
-def test_hsts_can_be_disabled(tmp_path: Path) -> None:
-    variables = {"IMAGEHOST_TRUSTED_PROXIES": "127.0.0.1", "IMAGEHOST_SERVER_HSTS_SECONDS": "0"}
-    with running(tmp_path / "data", variables=variables) as server:
-        response = httpx2.get(f"{server.origin}/healthz", headers={"X-Forwarded-Proto": "https"})
+def test_hsts_can_be_disabled() -> None:
+    settings = ServerSettings(trusted_proxies=("127.0.0.1",), server=ListenSettings(hsts_seconds=0))
+    with serving(ImageHost.open(settings=settings), settings) as origin:
+        response = httpx2.get(f"{origin}/healthz", headers={"X-Forwarded-Proto": "https"})
     assert response.status_code == 200
     assert "strict-transport-security" not in response.headers

@@ -148,6 +148,7 @@ def test_no_error_of_a_value_of_another_type_has_a_secret(tmp_path: Path, path: 
     assert MARKER not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_no_log_of_a_server_has_a_secret(tmp_path: Path) -> None:
     values = {path: value for path, value in VALUES.items() if path != "database"}
     with running(

@@ -232,6 +232,7 @@ def test_a_process_makes_no_traces_unless_variables_ask_for_them(variables: dict
     assert variables == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variables",
     [{"OTEL_TRACES_EXPORTER": "missing"}, {**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}],
@@ -291,6 +292,7 @@ def receiver() -> Iterator[Receiver]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_server_process_exports_the_spans_of_every_request(tmp_path: Path, receiver: Receiver) -> None:
     variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_EXPORTER_OTLP_COMPRESSION": "none"}
     with running(tmp_path / "data", variables=variables) as server, httpx2.Client(timeout=60) as client:

@@ -17,7 +17,10 @@ from tests.server_processes import IMAGE_WORKER, children, is_running, server_pr
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes by /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="finds the processes by /proc"),
+]
 
 
 @pytest.fixture
@@ -66,7 +69,6 @@ def test_uploads_go_on_after_the_death_of_a_server_process(server: RunningServer
     assert upload(server, 2).status_code == 200
 
 
-@pytest.mark.slow
 def test_no_process_is_left_when_the_server_has_stopped(tmp_path: Path, no_limits: dict[str, str]) -> None:
     with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:
         assert upload(server, 1).status_code == 200

@@ -219,6 +219,7 @@ def test_an_idle_connection_is_closed(short_timeouts: RunningServer) -> None:
     assert received.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.slow
 def test_too_many_connections_get_503_while_all_have_a_request_in_progress(
     tmp_path: Path, no_limits: dict[str, str]
 ) -> None:
@@ -243,6 +244,7 @@ def test_too_many_connections_get_503_while_all_have_a_request_in_progress(
             assert connection.recv(99).startswith(b"HTTP/1.1 4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"GET /"])
 def test_idle_connections_of_one_client_are_closed_for_others(
     tmp_path: Path, no_limits: dict[str, str], sent: bytes
@@ -264,6 +266,7 @@ def test_idle_connections_of_one_client_are_closed_for_others(
         assert all(select.select([connection], [], [], 30)[0] for connection in idle[:40])
 
 
+@pytest.mark.slow
 def test_the_limit_of_open_files_is_raised_for_connections(tmp_path: Path, no_limits: dict[str, str]) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2_000:

@@ -124,6 +124,7 @@ def test_a_refused_connection_is_reported_as_the_error(sending_server: RunningSe
     assert delivery.error.startswith("no connection")
 
 
+@pytest.mark.slow
 def test_with_send_in_server_off_only_a_separate_process_sends(non_sending_server: RunningServer) -> None:
     with client_of(non_sending_server) as client, webhook_receiver(lambda _: (200, b"")) as receiver:
         webhook = client.webhooks.create(receiver.url)
@@ -135,6 +136,7 @@ def test_with_send_in_server_off_only_a_separate_process_sends(non_sending_serve
         client.webhooks.delete(webhook)
 
 
+@pytest.mark.slow
 def test_a_separate_process_serves_the_metrics_of_its_attempts(non_sending_server: RunningServer) -> None:
     with client_of(non_sending_server) as client, webhook_receiver(lambda _: (200, b"")) as receiver:
         webhook = client.webhooks.create(receiver.url)
@@ -151,6 +153,7 @@ def test_a_separate_process_serves_the_metrics_of_its_attempts(non_sending_serve
     assert "imagehost_images" not in text, "the totals of the host are those of the server"
 
 
+@pytest.mark.slow
 def test_a_port_in_use_prevents_the_sender_with_a_clear_error(non_sending_server: RunningServer) -> None:
     port = urlsplit(non_sending_server.base_url).port
     arguments = ["webhook-sender", "--data", str(non_sending_server.data), "--metrics-port", str(port)]
@@ -159,6 +162,7 @@ def test_a_port_in_use_prevents_the_sender_with_a_clear_error(non_sending_server
     assert "Error: [Errno 98]" in result.stderr or "in use" in result.stderr
 
 
+@pytest.mark.slow
 def test_sigterm_lets_the_sender_finish_attempts_in_flight(non_sending_server: RunningServer) -> None:
     stopping = threading.Event()
 
@@ -229,6 +233,7 @@ def test_a_stopped_server_finishes_attempts_in_flight_and_exits_cleanly(tmp_path
             assert (delivery.state, delivery.last_response) == ("delivered", "done")
 
 
+@pytest.mark.slow
 def test_several_senders_share_due_deliveries_and_send_each_once(non_sending_server: RunningServer) -> None:
     count = 300
     with (
@@ -253,6 +258,7 @@ def test_several_senders_share_due_deliveries_and_send_each_once(non_sending_ser
     assert len(per_event) == count // 10
 
 
+@pytest.mark.slow
 def test_retry_now_makes_pending_deliveries_due(
     non_sending_server: RunningServer, imagehost: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
