@@ -35,7 +35,7 @@ WORK = """
         # of its syncs takes the renames of others along, which would hide that they were not synced.
         for turn in range(12):
             host.images.update(address[26:42], description="x" * 1000)
-        host._context.database._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        host._context.records.database._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
         print(address)
         for line in sys.stdin:
             if line.strip() == "upload":

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 from typing import Any, cast
 
-from imagehost_client._multipart import boundary_for, build_form
+from imagehost_client._multipart import boundary_for, build_forms
+from imagehost_client.files import File
 from imagehost_core.errors import ImageHostError
 from imagehost_core.storage import StagedFile
 from imagehost_server.http.multipart import MultipartFormParser
@@ -125,9 +126,10 @@ def check_client(text: str, step: int) -> None:
     fields = [("description", line.replace("\0", "")) for line in lines[:20]]
     content = text.encode()
     boundary = boundary_for(filename)
-    form = build_form(
-        fields, name="image", filename=f"{filename}.png", media_type="image/png", boundary=boundary
+    file = File(
+        name=f"{filename}.png", size=len(content), offset=0, stream=io.BytesIO(content), close_on_done=True
     )
+    (form,) = build_forms(fields, [file], name="image", boundary=boundary)
     body = io.BytesIO(form.preamble + content + form.epilogue)
     received = read(list(iter(lambda: body.read(step * 16), b"")), boundary)
     if any(character in filename for character in "\0\\"):

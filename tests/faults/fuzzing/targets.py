@@ -85,7 +85,7 @@ TARGETS: dict[str, Settings] = {
     "webhook_urls": Settings(2_000, 2_000_000, 300, ("imagehost_core.webhooks",)),
     "conditional_requests": Settings(2_000, 2_000_000, 300, ("imagehost_server.http.conditional",)),
     "cursors": Settings(2_000, 1_500_000, 512, ("imagehost_core.lists", "imagehost_core.lists", _FIELDS)),
-    "thumbhashes": Settings(2_000, 1_000_000, 64, ("imagehost_client._thumbhash",)),
+    "thumbhashes": Settings(2_000, 1_000_000, 64, ("imagehost_client.urls",)),
     "events": Settings(
         1_000,
         500_000,
