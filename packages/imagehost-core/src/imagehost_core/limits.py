@@ -35,7 +35,7 @@ from imagehost_core.ids import AccountId
 
 # Fixed-window rate limits, aligned to UTC minutes, hours and days.
 #
-# A rejected request does not count. The module decides and stores nothing; counters are the database's.
+# A rejected request does not count. These functions decide and store nothing; counters are the database's.
 # They remember some windows of each limit, so that a clock which is set back, or forth and back, opens no
 # window a second time.
 

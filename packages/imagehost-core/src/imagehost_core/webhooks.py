@@ -40,7 +40,7 @@ from imagehost_core.uploads import description_errors
 # The retry schedule of webhook deliveries.
 #
 # A 2xx response is success, 410 disables the webhook, anything else is retried. After the last attempt
-# the webhook is disabled. The module decides and sends nothing.
+# the webhook is disabled. These functions decide and send nothing.
 
 RETRY_SCHEDULE = tuple(
     timedelta(seconds=seconds)
