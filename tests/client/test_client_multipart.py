@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import hashlib
 import io
+import sys
 import threading
+from contextlib import aclosing
 from pathlib import Path
 
 import anyio
@@ -14,7 +18,14 @@ from hypothesis import strategies as st
 from multipart import MultipartSegment, PushMultipartParser  # type: ignore[import-untyped]
 
 from imagehost_client import SourceChangedError
-from imagehost_client._multipart import CHUNK_BYTES, MultipartBody, boundary_for, build_forms, escape_name
+from imagehost_client._multipart import (
+    CHUNK_BYTES,
+    Multipart,
+    MultipartBody,
+    boundary_for,
+    build_forms,
+    escape_name,
+)
 from imagehost_client.files import File, open_file
 
 NAMES = st.text(
@@ -111,6 +122,22 @@ def test_a_file_is_not_read_in_the_thread_of_the_event_loop() -> None:
     anyio.run(read)
     assert threads
     assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize("chunks", [1, 2])
+def test_a_body_that_is_not_read_to_its_end_is_closed_as_a_whole(chunks: int) -> None:
+    body = Multipart((body_of(bytes(10)), body_of(bytes(10))))
+    left: list[object] = []
+
+    async def read() -> None:
+        sys.set_asyncgen_hooks(finalizer=left.append)
+        async with aclosing(body.achunks()) as content:
+            for _ in range(chunks):
+                await anext(content)
+        gc.collect()
+
+    asyncio.run(read())
+    assert left == []
 
 
 @pytest.mark.parametrize(("announced", "received"), [(2, "more"), (4, "3")])

@@ -224,8 +224,13 @@ class AsyncDriver:
 
     async def _send(self, step: Send) -> Reply | Failure:
         """Send a request; an image stays unread where the step has a place for the open response."""
-        content = step.content
-        body = content.achunks() if isinstance(content, Multipart) else content
+        if isinstance(step.content, Multipart):
+            # A request that is cancelled, or answered early, leaves the rest of its body.
+            async with aclosing(step.content.achunks()) as chunks:
+                return await self._send_body(step, chunks)
+        return await self._send_body(step, step.content)
+
+    async def _send_body(self, step: Send, body: bytes | AsyncIterator[bytes] | None) -> Reply | Failure:
         outcome: Reply | Failure = DEADLINE_EXCEEDED
         with span(step, self.http) as request_span:
             request = self.http.build_request(content=body, **_request(step, request_span))

@@ -6,7 +6,8 @@ offset, and reads them on the event loop.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 
 from attrs import define, field, frozen
 
@@ -129,7 +130,7 @@ class MultipartBody:
             count.report()
         yield count.finish()
 
-    async def achunks(self) -> AsyncIterator[bytes]:
+    async def achunks(self) -> AsyncGenerator[bytes, None]:
         """Return the body in chunks; the file is read in a worker thread, not on the event loop.
 
         Raises:
@@ -171,15 +172,17 @@ class Multipart:
         for body in self.bodies:
             yield from body.chunks()
 
-    async def achunks(self) -> AsyncIterator[bytes]:
+    async def achunks(self) -> AsyncGenerator[bytes, None]:
         """Return the body in chunks; the files are read in a worker thread, not on the event loop.
 
         Raises:
             SourceChangedError: The size of a file has changed since it was opened.
         """
         for body in self.bodies:
-            async for chunk in body.achunks():
-                yield chunk
+            # A cancelled request closes this generator; the inner one would be left to the garbage collector.
+            async with aclosing(body.achunks()) as chunks:
+                async for chunk in chunks:
+                    yield chunk
 
 
 class _ProgressCounter:

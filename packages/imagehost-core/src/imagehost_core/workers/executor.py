@@ -410,7 +410,7 @@ class ImageExecutor:
         had_enough_time = False
         try:
             worker.ready()
-            had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * deadline
+            had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * deadline > 0
             yield
         except WorkerLost as error:
             worker.retired = True
