@@ -119,6 +119,13 @@ def check_events(service: Service, clients: list[TrafficClient], receiver: Recei
     return [] if until(is_complete) else [f"not delivered: {sorted(expected - receiver.received)}"]
 
 
+def read_first_error(path: Path) -> str:
+    """Return the first error of a server's log, with its traceback."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    first = next((number for number, line in enumerate(lines) if " ERROR " in line), len(lines))
+    return "\n".join(["first error of the log:", *lines[first : first + 60]])
+
+
 def run_first_part(service: Service, seconds: float, choice: random.Random) -> None:
     """Restart the server, kill its processes and set its clock, for a time and at least once each."""
     steps = (
@@ -207,6 +214,8 @@ def test_all_that_is_acknowledged_holds_in_mixed_traffic_and_nothing_grows(
             for key, count in client.statuses.items():
                 statuses[key] = statuses.get(key, 0) + count
         trials.tried = sum(statuses.values())
+        if trials.failures:
+            trials.failures.insert(0, read_first_error(service.server.log))
         for failure in trials.failures:
             log.error("mixed traffic: %s", failure)
         log.info("mixed traffic: statuses %s", statuses)
