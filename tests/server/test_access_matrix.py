@@ -68,7 +68,7 @@ FILE = "sharex.sxcu"
 
 @frozen
 class Service:
-    """A server with the accounts ann, bob and admin, an operator, and a session token of each."""
+    """A server with the accounts ann, bob, eve and admin, an operator, and a session token of each."""
 
     client: httpx2.Client
     host: ImageHost
@@ -141,11 +141,17 @@ def service(running_server: RunningServer, png: bytes) -> Iterator[Service]:
         ImageHost.open(running_server.data) as host,
         httpx2.Client(base_url=running_server.origin, timeout=60) as client,
     ):
-        for user in ("ann", "bob", "gone"):
+        for user in ("ann", "bob", "eve", "gone"):
             host.accounts.create(user, password_hash=hash_quickly(PASSWORD))
-        users = ("ann", "bob", "admin")
+        users = ("ann", "bob", "eve", "admin")
         sessions = {user: host.sessions.create(host.accounts.get(user)).token for user in users}
         yield Service(client, host, png, sessions)
+
+
+@pytest.fixture(scope="module")
+def unchanged(service: Service) -> dict[str, Any]:
+    """Resources of eve, for requests that must not change them."""
+    return service.resources("eve")
 
 
 @pytest.fixture(scope="module")
@@ -223,11 +229,11 @@ def test_invalid_tokens_are_401_with_identical_responses(
 
 @pytest.mark.parametrize("route", PROTECTED)
 def test_without_the_required_scope_it_is_403_whether_the_resource_exists_or_not(
-    service: Service, route: str
+    service: Service, unchanged: dict[str, Any], route: str
 ) -> None:
     requirement = ROUTE_SCOPES[route]
     others = ALL_SCOPES - {requirement} if isinstance(requirement, Scope) else ALL_SCOPES
-    token, ids = service.key("ann", *others), service.resources("ann")
+    token, ids = service.key("eve", *others), unchanged
     existing = service.send(*split(route, ids), token, **body_of(route, ids))
     missing = service.send(*split(route, {**ids, **MISSING}), token, **body_of(route, ids))
     assert (existing.status_code, error_code(existing)) == (403, "FORBIDDEN")
@@ -254,16 +260,18 @@ def test_an_unknown_account_is_404_for_operators(service: Service, route: str, a
 
 
 @pytest.mark.parametrize("route", [route for route in OWNED if "_id}" in route])
-def test_a_foreign_resource_responds_exactly_like_a_missing_one(service: Service, route: str) -> None:
-    ids, token = service.resources("ann"), minimal_token(service, "bob", ROUTE_SCOPES[route])
-    before = service.host.accounts.usage("ann")
+def test_a_foreign_resource_responds_exactly_like_a_missing_one(
+    service: Service, unchanged: dict[str, Any], route: str
+) -> None:
+    ids, token = unchanged, minimal_token(service, "bob", ROUTE_SCOPES[route])
+    before = service.host.accounts.usage("eve")
     foreign = service.send(*split(route, ids), token, **body_of(route, ids))
     missing = service.send(*split(route, MISSING), token, **body_of(route, ids))
     assert (foreign.status_code, error_code(foreign)) == (404, "NOT_FOUND")
     names = [name for name in MISSING if f"{{{name}}}" in route]
     foreign_ids, missing_ids = [str(ids[name]) for name in names], [MISSING[name] for name in names]
     assert comparable(foreign, *foreign_ids) == comparable(missing, *missing_ids)
-    assert service.host.accounts.usage("ann") == before
+    assert service.host.accounts.usage("eve") == before
 
 
 @pytest.mark.parametrize("route", PROTECTED)
@@ -279,8 +287,10 @@ def test_a_token_with_only_the_required_scope_is_sufficient(service: Service, ro
 
 
 @pytest.mark.parametrize("route", [route for route in OWNED if "{" not in route and route.startswith("GET")])
-def test_lists_contain_no_resources_of_other_accounts(service: Service, route: str) -> None:
-    ids = service.resources("ann")
+def test_lists_contain_no_resources_of_other_accounts(
+    service: Service, unchanged: dict[str, Any], route: str
+) -> None:
+    ids = unchanged
     response = service.send(*split(route, ids), minimal_token(service, "bob", ROUTE_SCOPES[route]))
     assert response.status_code == 200
     numbers = ("album_id", "account_id")

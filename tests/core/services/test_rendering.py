@@ -52,7 +52,7 @@ def upload() -> bytes:
 @pytest.fixture
 def bare(host: ImageHost, upload: bytes) -> Image:
     """An image whose record has no derivatives."""
-    return attrs.evolve(host.upload(upload, owner="admin"), derivatives=())
+    return attrs.evolve(host.upload(upload, owner="admin", format="jpeg"), derivatives=())
 
 
 def job_of(image: Image, width: int, fmt: Format = Format.WEBP) -> RenderJob:
@@ -85,11 +85,11 @@ def test_a_huge_image_without_derivatives_is_decoded_once_for_all_its_variants(
 
 
 def test_a_variant_looks_the_same_with_and_without_derivatives(host: ImageHost, upload: bytes) -> None:
-    image = host.upload(upload, owner="admin")
+    image = host.upload(upload, owner="admin", format="jpeg")
     assert image.derivatives
     job = job_of(image, 400)
     with_rungs = rendered(host, image, job)
-    bare = attrs.evolve(host.upload(upload, owner="admin"), derivatives=())
+    bare = attrs.evolve(host.upload(upload, owner="admin", format="jpeg"), derivatives=())
     difference = ImageChops.difference(with_rungs, rendered(host, bare, job))
     assert max(ImageStat.Stat(difference).mean) < 2
 
@@ -138,7 +138,7 @@ def derivative_files(data: Path, image: Image) -> list[Path]:
 
 
 def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path, upload: bytes) -> None:
-    image = host.upload(upload, owner="admin")
+    image = host.upload(upload, owner="admin", format="jpeg")
     assert image.derivatives
     for path in derivative_files(data, image):
         path.unlink()
@@ -150,8 +150,8 @@ def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path
 def test_a_damaged_derivative_is_replaced_by_the_master(
     host: ImageHost, data: Path, upload: bytes, kept: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    image = host.upload(upload, owner="admin")
-    bare = attrs.evolve(host.upload(upload, owner="admin"), derivatives=())
+    image = host.upload(upload, owner="admin", format="jpeg")
+    bare = attrs.evolve(host.upload(upload, owner="admin", format="jpeg"), derivatives=())
     for path in derivative_files(data, image):
         path.write_bytes(path.read_bytes()[:kept])
     job = job_of(image, 300)
@@ -163,7 +163,7 @@ def test_a_damaged_derivative_is_replaced_by_the_master(
 def test_a_lost_derivative_and_a_damaged_master_are_an_internal_error(
     host: ImageHost, data: Path, upload: bytes
 ) -> None:
-    image = host.upload(upload, owner="admin")
+    image = host.upload(upload, owner="admin", format="jpeg")
     for path in derivative_files(data, image):
         path.unlink()
     (master,) = (path for path in (data / "images").rglob(MASTER) if path.parent.name == image.id)
@@ -176,7 +176,7 @@ def test_a_lost_derivative_and_a_damaged_master_are_an_internal_error(
 def test_a_derivative_of_another_size_than_recorded_does_not_change_the_size_of_a_variant(
     host: ImageHost, data: Path, upload: bytes, side: int
 ) -> None:
-    image = host.upload(upload, owner="admin")
+    image = host.upload(upload, owner="admin", format="jpeg")
     for path in derivative_files(data, image):
         PILImage.open(path).resize((side, side)).save(path, "JPEG")
     assert rendered(host, image, job_of(image, 300)).size == (300, 300)

@@ -140,27 +140,29 @@ async def test_attempts_in_flight_never_exceed_the_concurrency_setting(host: Ima
     assert peak == host.settings.webhooks.concurrency == 4
 
 
-async def test_a_hanging_dns_lookup_does_not_delay_other_endpoints(host: ImageHost) -> None:
+async def test_a_hanging_dns_lookup_does_not_delay_other_endpoints(clock: FrozenClock) -> None:
     """The system resolver blocks; as many lookups hang as one endpoint may have attempts in flight."""
     release = threading.Event()
 
     def blocking_lookup(name: str, port: int, **_: object) -> list[tuple[object, ...]]:
         assert name == "localhost"
-        assert release.wait(30)
+        assert release.wait(60)
         return [(0, 0, 0, "", ("127.0.0.1", port))]
 
-    async with receiving() as slow, receiving() as quick:
-        host.webhooks.create(owner="admin", url=f"http://localhost:{slow.port}/", events=["album.created"])
-        host.webhooks.create(owner="admin", url=quick.url)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(socket, "getaddrinfo", blocking_lookup)
-            for number in range(3):
-                host.albums.create(owner="admin", name=f"Album {number}")
-            draining = asyncio.create_task(WebhookSender(host).drain())
-            await wait_until(lambda: len(quick.requests) == 3)
-            assert slow.connections == 0
-            release.set()
-            await draining
+    with loopback_host(clock, concurrency=8, timeout_seconds=60) as host:
+        async with receiving() as slow, receiving() as quick:
+            url = f"http://localhost:{slow.port}/"
+            host.webhooks.create(owner="admin", url=url, events=["album.created"])
+            host.webhooks.create(owner="admin", url=quick.url)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(socket, "getaddrinfo", blocking_lookup)
+                for number in range(3):
+                    host.albums.create(owner="admin", name=f"Album {number}")
+                draining = asyncio.create_task(WebhookSender(host).drain())
+                await wait_until(lambda: len(quick.requests) == 3)
+                assert slow.connections == 0
+                release.set()
+                await draining
 
 
 async def test_results_that_could_not_be_reported_are_reported_later(

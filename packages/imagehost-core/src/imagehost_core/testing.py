@@ -27,11 +27,15 @@ def make_image(width: int = 320, height: int = 240, *, seed: int = 0) -> bytes:
         seed: A number that varies the colours.
     """
     size = Size(width, height)
-    rows = bytearray()
+    reds = bytes(x * 255 // size.width for x in range(size.width))
+    blues = bytes(range(256)) * (size.width // 256 + 2)
+    rows, row = bytearray(), bytearray(3 * size.width)
+    row[0::3] = reds
     for y in range(size.height):
-        rows.append(0)
-        for x in range(size.width):
-            rows += bytes((x * 255 // size.width, y * 255 // size.height, (x + y + seed * 53) % 256))
+        start = (y + seed * 53) % 256
+        row[1::3] = bytes((y * 255 // size.height,)) * size.width
+        row[2::3] = blues[start : start + size.width]
+        rows += b"\0" + row
     header = struct.pack(">IIBBBBB", size.width, size.height, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(rows), 6)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(
