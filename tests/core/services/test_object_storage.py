@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,9 +23,8 @@ from imagehost_core import (
     restore,
 )
 from imagehost_core.context import open_context
-from imagehost_core.observer import Measurement, Observer, VariantFound
 from imagehost_core.services.unit_of_work import Environment
-from imagehost_core.settings import DeliverySettings, Settings, SettingsError, StorageSettings
+from imagehost_core.settings import Settings, SettingsError, StorageSettings
 from imagehost_core.testing import make_image
 
 pytestmark = pytest.mark.external
@@ -55,16 +52,6 @@ def url(s3_server: S3Server) -> str:
 
 
 Open = Callable[..., ImageHost]
-
-
-def tiers(found: list[str]) -> Observer:
-    """Return an observer that records where variants were found."""
-
-    def observe(measurement: Measurement) -> None:
-        if isinstance(measurement, VariantFound):
-            found.append(measurement.tier)
-
-    return observe
 
 
 def test_an_image_is_uploaded_delivered_rendered_and_deleted(url: str, opened: Open, tmp_path: Path) -> None:
@@ -98,51 +85,6 @@ def test_a_host_with_an_empty_cache_renders_from_the_store(url: str, opened: Ope
     host.close()
     again = opened(settings=settings_of(url)).render(image, parse_transform("w=200"))
     assert again.data == first.data
-
-
-def shared_variants(url: str) -> list[str]:
-    return [entry["path"] for page in open_url(url).list("variants/") for entry in page]
-
-
-def wait_for_shared_variants(url: str, count: int) -> None:
-    deadline = time.monotonic() + 20
-    while len(shared_variants(url)) < count:
-        assert time.monotonic() < deadline, "variants are shared in the background"
-        time.sleep(0.02)
-
-
-def test_hosts_share_variants_which_are_deleted_with_their_image(
-    url: str, opened: Open, tmp_path: Path
-) -> None:
-    host = opened(settings=settings_of(url))
-    image, other = (host.upload(LARGE, owner="admin") for _ in range(2))
-    rendered = host.render(image, parse_transform("w=200"))
-    host.render(other, parse_transform("w=200"))
-    wait_for_shared_variants(url, 2)
-    found: list[str] = []
-    host.close()
-    shutil.rmtree(tmp_path / "data" / "variants")
-    with ImageHost.open(tmp_path / "data", settings=settings_of(url), observe=tiers(found)) as again:
-        assert again.render(image, parse_transform("w=200")) == rendered
-        assert found[-1] == "shared"
-        again.images.delete(image.id, owner="admin")
-        assert [path.split("/")[2] for path in shared_variants(url)] == [other.id]
-
-
-def test_garbage_collection_deletes_shared_variants_without_an_image_and_above_the_limit(
-    url: str, opened: Open
-) -> None:
-    limited = attrs.evolve(settings_of(url), delivery=DeliverySettings(shared_cache_bytes=1))
-    host = opened(settings=limited)
-    image = host.upload(LARGE, owner="admin")
-    host.render(image, parse_transform("w=200"))
-    wait_for_shared_variants(url, 1)
-    open_url(url).put("variants/ab/ab00000000000000/key", b"of a crash")
-    assert host.maintenance.collect_garbage(dry_run=True).evicted_variants == 2
-    assert len(shared_variants(url)) == 2
-    report = host.maintenance.collect_garbage()
-    assert (report.variants_without_image, report.evicted_variants) == (1, 1)
-    assert shared_variants(url) == []
 
 
 def test_a_check_finds_a_missing_master_and_a_damaged_derivative(url: str, opened: Open) -> None:

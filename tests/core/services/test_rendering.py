@@ -100,9 +100,9 @@ def test_concurrent_requests_for_a_variant_render_once(
     stored = []
     put = VariantCache.put
 
-    def counting_put(cache: VariantCache, image_id: ImageId, key: str, data: bytes, *, share: bool) -> None:
+    def counting_put(cache: VariantCache, image_id: ImageId, key: str, data: bytes) -> None:
         stored.append(key)
-        put(cache, image_id, key, data, share=share)
+        put(cache, image_id, key, data)
 
     monkeypatch.setattr(VariantCache, "put", counting_put)
     job = job_of(bare, 300)

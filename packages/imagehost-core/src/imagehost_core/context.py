@@ -33,7 +33,6 @@ from imagehost_core.storage import (
     LockManager,
     StagingArea,
 )
-from imagehost_core.storage.blob_store import VariantSharing
 from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.storage.durable import make_directory, open_owner_only, sync_directory, sync_file
 from imagehost_core.storage.generations import CacheLease, LeasedGenerationTable
@@ -124,20 +123,13 @@ def open_context(
             with_purges=settings.purge.url is not None,
         )
         exists = records.images.exists
-        blobs = open_image_store(layout, staging, locks, settings.storage, exists)
+        blobs = stack.enter_context(
+            closing(open_image_store(layout, staging, locks, settings.storage, exists))
+        )
         installation = Installation(layout, database, blobs, settings).open(env.clock)
         shutil.rmtree(layout.restoring, ignore_errors=True)
-        shared = None
-        if isinstance(blobs, VariantSharing):
-            stack.callback(blobs.close)
-            if settings.delivery.shared_cache_bytes:
-                shared = stack.enter_context(closing(blobs.share_variants(locks, exists)))
         variants = stack.enter_context(
-            closing(
-                VariantCache(
-                    layout, staging, locks, generations, settings.delivery, exists, env.observe, shared
-                )
-            )
+            closing(VariantCache(layout, staging, locks, generations, settings.delivery, exists, env.observe))
         )
         if isinstance(generations, LeasedGenerationTable) and isinstance(
             of_principals, LeasedGenerationTable

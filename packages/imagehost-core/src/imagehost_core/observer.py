@@ -37,7 +37,7 @@ class VariantFound(Measurement):
     """A variant was requested, and was found in a tier of the cache or rendered.
 
     Attributes:
-        tier: `memory`, `disk`, `shared`, or `render`.
+        tier: `memory`, `disk`, or `render`.
     """
 
     tier: str

@@ -168,7 +168,7 @@ HTTP_CUT = _counter(
 HTTP_CONNECTIONS = _gauge("imagehost_http_connections", "Open connections of clients.")
 IMAGE_LOOKUPS = _counter(
     "imagehost_image_lookups",
-    "Images and variants by where they came from: the variant cache in `memory`, on `disk` or `shared`; "
+    "Images and variants by where they came from: the variant cache in `memory` or on `disk`; "
     "`render`, made now; `coalesced`, made meanwhile for another request; `master`, the stored file; "
     "`client`, whose copy was current.",
     "tier",

@@ -167,25 +167,21 @@ class GarbageCollector:
         variants = list(unreferenced.check_variants(repair=repair))
         if not dry_run:
             unreferenced.evict_cached()
-        shared, shared_bytes = unreferenced.delete_shared_variants(dry_run=dry_run)
-        swept = (
-            self._files.variants.sweep(dry_run=dry_run),
-            self._files.variants.sweep_shared(dry_run=dry_run),
-        )
+        evicted, evicted_bytes = self._files.variants.sweep(dry_run=dry_run)
         events = list(DatabaseChecker(self._records.database, self._clock).check_events(repair=repair))
         expired = self._count_expired(now) if dry_run else self._delete_expired(now)
         removed = [finding for finding in (*orphans, *variants) if finding.is_repaired or dry_run]
         return GarbageReport(
             orphans=tuple(ImageId(finding.id) for finding in orphans if finding.is_repaired or dry_run),
             unfinished_deletions=len(deletions),
-            variants_without_image=len(variants) + shared,
-            evicted_variants=sum(count for count, _ in swept),
+            variants_without_image=len(variants),
+            evicted_variants=evicted,
             staging_directories=len(staging),
             unsent_events=len(events),
             expired_sessions=expired[0],
             expired_idempotency_keys=expired[1],
             expired_events=expired[2],
-            bytes=shared_bytes + sum(size for _, size in swept) + sum(finding.size for finding in removed),
+            bytes=evicted_bytes + sum(finding.size for finding in removed),
         )
 
     def _unreferenced(self) -> UnreferencedFileChecker:

@@ -293,9 +293,7 @@ class ImageResolver:
             variants, key = self._files.variants, resolved.key
             if (cached := variants.open(image.id, key)) is not None:
                 return Blob(cached)
-            data = variants.fetch(image.id, key)
-            if data is None:
-                data = yield from self._rendering.render(image, key, resolved.job, client)
+            data = yield from self._rendering.render(image, key, resolved.job, client)
             return Blob(variants.open_stored(image.id, key, data))
 
     def build(

@@ -108,16 +108,14 @@ class RenderingService:
 
         if intermediate is None:
             request = new_request(render_cost(job, image.format, source.size, image.frames), key)
-            return (yield from self._render(request, image, key, job, image.format, files, share=True))
+            return (yield from self._render(request, image, key, job, image.format, files))
         # One after the other: a task that waits for another while it holds a worker process could deadlock.
         first_key = cache_key(intermediate)
         first = new_request(render_cost(intermediate, image.format, source.size, image.frames), first_key)
         data = yield from self._render(first, image, first_key, intermediate, image.format, files)
         second = new_request(render_cost(job, intermediate.format, intermediate.plan.output), key)
         open_data = partial(BytesIO, data)
-        return (
-            yield from self._render(second, image, key, job, intermediate.format, [open_data], share=True)
-        )
+        return (yield from self._render(second, image, key, job, intermediate.format, [open_data]))
 
     def _render(
         self,
@@ -127,8 +125,6 @@ class RenderingService:
         job: RenderJob,
         source_format: Format,
         files: Sequence[Callable[[], BinaryIO]],
-        *,
-        share: bool = False,
     ) -> QueueSteps[bytes]:
         """Return a variant, in steps.
 
@@ -139,7 +135,6 @@ class RenderingService:
             job: What to render.
             source_format: The format of the master, or of the intermediate.
             files: Open the file to render from, then the one to use where that is lost or damaged.
-            share: Whether other hosts can use the variant.
         """
         while (data := self._files.variants.get(image.id, key)) is None:
             worker = yield from self._executor.wait(request)
@@ -151,7 +146,7 @@ class RenderingService:
                 finally:
                     # Before the write to the disk, so that the next task can start meanwhile.
                     self._executor.release(worker)
-                self._files.variants.put(image.id, key, data, share=share)
+                self._files.variants.put(image.id, key, data)
             return data
         return data
 

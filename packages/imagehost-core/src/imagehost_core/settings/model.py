@@ -190,8 +190,6 @@ class DeliverySettings:
             recently used eighth is evicted.
         disk_cache_bytes: The size of the variant cache on disk.
         memory_cache_bytes: The size of the variant cache in memory, in each process.
-        shared_cache_bytes: The size of the variants that hosts share in an object store, to which garbage
-            collection reduces them; 0 shares none.
     """
 
     private: PrivateDelivery = PrivateDelivery.RESTRICTED
@@ -203,7 +201,6 @@ class DeliverySettings:
     variants_per_image: int = field(default=200, validator=ge(1))
     disk_cache_bytes: int = field(default=10 * GIB, validator=ge(0))
     memory_cache_bytes: int = field(default=64 * MIB, validator=ge(0))
-    shared_cache_bytes: int = field(default=50 * GIB, validator=ge(0))
 
 
 @frozen(kw_only=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, Protocol
 
 from imagehost_core.ids import ImageId
-from imagehost_core.storage.locks import LockManager
 
 MASTER = "master"
 """The file name of a master. It has no extension: the image's record has the format."""
@@ -20,55 +19,6 @@ DERIVATIVE_PREFIX = "derivative-"
 def derivative_name(side: int) -> str:
     """Return the file name of the derivative whose longer side has that many pixels."""
     return f"{DERIVATIVE_PREFIX}{side}"
-
-
-class VariantStore(Protocol):
-    """A store of variants that several hosts share. All methods are thread-safe."""
-
-    def get(self, image_id: ImageId, key: str) -> bytes | None:
-        """Return a variant, or `None` if it is not stored or the store does not respond."""
-        ...
-
-    def put(self, image_id: ImageId, key: str, data: bytes) -> None:
-        """Write a variant in the background, unless the image is deleted meanwhile."""
-        ...
-
-    def wait(self, image_id: ImageId) -> None:
-        """Wait until no variant of an image is being written by this host, whose record is deleted."""
-        ...
-
-    def ids(self) -> Iterator[ImageId]:
-        """Yield the ids of all images with variants, in any order."""
-        ...
-
-    def sizes(self, image_id: ImageId) -> Mapping[str, int]:
-        """Return the size of each of an image's variants in bytes, by key."""
-        ...
-
-    def delete(self, image_id: ImageId) -> None:
-        """Delete all variants of an image, and verify that none is left."""
-        ...
-
-    def sweep(self, limit_bytes: int, *, dry_run: bool = False) -> tuple[int, int]:
-        """Delete the oldest variants above a limit; return their number and bytes."""
-        ...
-
-    def close(self) -> None:
-        """Drop the variants that wait to be written."""
-        ...
-
-
-@runtime_checkable
-class VariantSharing(Protocol):
-    """A blob store on other machines, that can store variants as well and works in the background."""
-
-    def share_variants(self, locks: LockManager, exists: Callable[[ImageId], bool]) -> VariantStore:
-        """Return a store of variants; it must be closed."""
-        ...
-
-    def close(self) -> None:
-        """Stop the work in the background."""
-        ...
 
 
 class BlobStore(Protocol):
@@ -198,6 +148,10 @@ class BlobStore(Protocol):
 
     def write_record(self, data: bytes | None) -> None:
         """Store the record of the installation durably, in place of another; `None` deletes it."""
+        ...
+
+    def close(self) -> None:
+        """Stop the work in the background."""
         ...
 
 

@@ -112,21 +112,6 @@ class UnreferencedFileChecker:
                 finding = Finding(FindingKind.VARIANT_WITHOUT_IMAGE, image_id, details, size=size)
                 yield finding.repaired("deleted the variants") if is_deleted else finding
 
-    def delete_shared_variants(self, *, dry_run: bool) -> tuple[int, int]:
-        """Delete shared variants of images without a record.
-
-        A variant of an image is written only while its record exists.
-
-        Returns:
-            The number of their images, and their bytes.
-        """
-        count = size = 0
-        for image_id in self._without_record(self._files.variants.shared_ids()):
-            sizes = self._files.variants.shared_sizes(image_id)
-            if dry_run or _try(partial(self._files.variants.delete_shared, image_id)):
-                count, size = count + 1, size + sum(sizes.values())
-        return count, size
-
     def evict_cached(self) -> None:
         """Delete cached files of images without a record, which another host has deleted."""
         for image_id in self._without_record(self._files.blobs.cached_ids()):

@@ -1,4 +1,4 @@
-"""The variant cache: memory, then disk, then a store that several hosts share.
+"""The variant cache: memory, then disk.
 
 Variants can be rendered again, so nothing is synced to the disk; a checksum in each file's header detects
 files that a power failure has corrupted. Purging must be reliable: a variant is written under the lock of
@@ -24,7 +24,6 @@ from imagehost_core.ids import ImageId, delivery_not_found_text, is_image_id
 from imagehost_core.observer import Observer, VariantFound, VariantsEvicted, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
-from imagehost_core.storage.blob_store import VariantStore
 from imagehost_core.storage.cache.background_sweep import BackgroundSweep
 from imagehost_core.storage.cache.eviction import evict_least_recently_used, never
 from imagehost_core.storage.cache.variant_files import decode_variant, encode_variant, verify_variant
@@ -60,7 +59,6 @@ class VariantCache:
         settings: The limits of the cache.
         exists: Returns whether an image exists now.
         observe: Receives the measurements of the cache.
-        shared: The variants of all hosts, if they are shared.
     """
 
     def __init__(
@@ -72,7 +70,6 @@ class VariantCache:
         settings: DeliverySettings,
         exists: Callable[[ImageId], bool],
         observe: Observer = ignore,
-        shared: VariantStore | None = None,
     ) -> None:
         self._layout = layout
         self._staging = staging
@@ -81,7 +78,6 @@ class VariantCache:
         self._settings = settings
         self._exists = exists
         self._observe = observe
-        self._shared = shared
         self._memory: LRUCache[tuple[ImageId, str], _MemoryEntry] = LRUCache(
             settings.memory_cache_bytes, lambda entry: len(entry.data) + MEMORY_ENTRY_BYTES
         )
@@ -132,36 +128,18 @@ class VariantCache:
         content = self._open_file(image_id, key)
         return data if content is None else content
 
-    def fetch(self, image_id: ImageId, key: str) -> bytes | None:
-        """Return a variant that another host has shared, and cache it on this host.
-
-        Raises:
-            NotFoundError: The image was deleted meanwhile.
-        """
-        if self._shared is None or (data := self._shared.get(image_id, key)) is None:
-            return None
-        self._observe(VariantFound("shared"))
-        self._store(image_id, key, data)
-        return data
-
-    def put(self, image_id: ImageId, key: str, data: bytes, *, share: bool = False) -> None:
+    def put(self, image_id: ImageId, key: str, data: bytes) -> None:
         """Cache a rendered variant, in memory and, if there is space, on disk. Never waits for a sweep.
 
         Args:
             image_id: The image.
             key: The variant, as a valid file name.
             data: The bytes of the variant.
-            share: Whether to share it with other hosts, in the background.
 
         Raises:
             NotFoundError: The image was deleted meanwhile.
         """
         self._observe(VariantFound("render"))
-        self._store(image_id, key, data)
-        if share and self._shared is not None:
-            self._shared.put(image_id, key, data)
-
-    def _store(self, image_id: ImageId, key: str, data: bytes) -> None:
         with self._locks.acquire("variants", image_id):
             generation = self._generations.read(image_id)
             if not self._exists(image_id):
@@ -173,44 +151,9 @@ class VariantCache:
             self._background_sweep.add(len(data))
 
     def purge(self, image_id: ImageId) -> None:
-        """Delete all variants of an image on this host, whose record was deleted and generation is invalid.
-
-        Shared variants are deleted with the image's files; this host writes none after this returns.
-        """
+        """Delete all variants of an image, whose record was deleted and generation is invalid."""
         with self._locks.acquire("variants", image_id):
             self._staging.remove_tree_atomically(self._layout.variants_of(image_id))
-        if self._shared is not None:
-            self._shared.wait(image_id)
-
-    def delete_shared(self, image_id: ImageId) -> None:
-        """Delete the shared variants of an image without a record.
-
-        Raises:
-            UnavailableError: The store did not delete all in time.
-        """
-        if self._shared is not None:
-            self._shared.delete(image_id)
-
-    def shared_ids(self) -> Iterator[ImageId]:
-        """Yield the ids of all images with shared variants, in any order."""
-        return iter(()) if self._shared is None else self._shared.ids()
-
-    def shared_sizes(self, image_id: ImageId) -> Mapping[str, int]:
-        """Return the size of each of an image's shared variants in bytes, by key."""
-        return {} if self._shared is None else self._shared.sizes(image_id)
-
-    def sweep_shared(self, *, dry_run: bool = False) -> tuple[int, int]:
-        """Evict the oldest shared variants until they are within their limit.
-
-        Args:
-            dry_run: Whether to delete nothing.
-
-        Returns:
-            The number of evicted variants and their bytes.
-        """
-        if self._shared is None:
-            return 0, 0
-        return self._shared.sweep(self._settings.shared_cache_bytes, dry_run=dry_run)
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of all images with variants on disk, in any order."""

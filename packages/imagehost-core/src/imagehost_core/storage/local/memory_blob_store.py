@@ -136,3 +136,6 @@ class MemoryBlobStore:
     def write_record(self, data: bytes | None) -> None:
         """Store the record of the installation; `None` deletes it."""
         self._record = data
+
+    def close(self) -> None:
+        """Do nothing: the store has no work in the background."""

@@ -24,19 +24,14 @@ if TYPE_CHECKING:
     from obstore import GetOptions, ListStream, ObjectMeta, PutResult
     from obstore.store import ObjectStore
 
-IMAGES, VARIANTS = "images", "variants"
-"""The first segments of the paths of files and of variants."""
+IMAGES = "images"
+"""The first segment of the paths of files."""
 
 
-def owner(path: str, first: str) -> ImageId | None:
-    """Return the image that an object belongs to, or `None` if it can belong to none.
-
-    Args:
-        path: The path of the object.
-        first: Its first segment.
-    """
+def owner(path: str) -> ImageId | None:
+    """Return the image that an object belongs to, or `None` if it can belong to none."""
     match path.split("/"):
-        case [segment, directory, image_id, _] if segment == first and is_image_id(image_id):
+        case ["images", directory, image_id, _] if is_image_id(image_id):
             return image_id if shard(image_id) == directory else None
     return None
 

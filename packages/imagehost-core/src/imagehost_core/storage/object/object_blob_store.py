@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
@@ -24,10 +24,8 @@ from imagehost_core.storage.blob_store import MASTER, is_file_name
 from imagehost_core.storage.cache.blob_cache import BlobCache
 from imagehost_core.storage.checksums import has_checksum
 from imagehost_core.storage.layout import shard
-from imagehost_core.storage.locks import LockManager
-from imagehost_core.storage.object.client import IMAGES, PROBE, VARIANTS, ObjectClient, owner
+from imagehost_core.storage.object.client import IMAGES, PROBE, ObjectClient, owner
 from imagehost_core.storage.object.retries import RetryPolicy
-from imagehost_core.storage.object.shared_variants import SharedVariants
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -55,7 +53,7 @@ class ObjectBlobStore:
         store: The object store, with a prefix of its own and without retries (`max_retries` is 0).
         cache: The cache of this host.
         timeout_seconds: The longest duration of an operation on one file.
-        probe: The same store with shorter timeouts, for `check_ready` and for variants.
+        probe: The same store with shorter timeouts, for `check_ready`.
     """
 
     def __init__(
@@ -133,14 +131,13 @@ class ObjectBlobStore:
         return self._cache.open(image_id, name, download, self._retry.seconds)
 
     def delete(self, image_id: ImageId) -> None:
-        """Delete all files and shared variants of an image, and verify that none is left.
+        """Delete all files of an image, and verify that none is left.
 
         Raises:
             OSError: A cached file could not be deleted; try again.
             UnavailableError: The store did not delete all in time; try again.
         """
         self._client.delete_all(self._prefix(image_id))
-        self._client.delete_all(f"{VARIANTS}/{shard(image_id)}/{image_id}/")
         self.evict(image_id)
 
     def evict(self, image_id: ImageId) -> None:
@@ -209,7 +206,7 @@ class ObjectBlobStore:
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of all images, also of incomplete ones, in any order."""
-        for image_id, _ in groupby(owner(entry["path"], IMAGES) for entry in self._client.list(f"{IMAGES}/")):
+        for image_id, _ in groupby(owner(entry["path"]) for entry in self._client.list(f"{IMAGES}/")):
             if image_id is not None:
                 yield image_id
 
@@ -221,17 +218,8 @@ class ObjectBlobStore:
     def unknown_paths(self) -> Iterator[str]:
         """Yield the paths, relative to the store, of what is in it but can belong to no image."""
         for entry in self._client.list(f"{IMAGES}/"):
-            if owner(entry["path"], IMAGES) is None:
+            if owner(entry["path"]) is None:
                 yield entry["path"].removeprefix(f"{IMAGES}/")
-
-    def share_variants(self, locks: LockManager, exists: Callable[[ImageId], bool]) -> SharedVariants:
-        """Return a new second level of the variant cache, in the same store; it must be closed.
-
-        Args:
-            locks: The locks of the data directory.
-            exists: Returns whether an image exists now.
-        """
-        return SharedVariants(self._client, self._probe, locks, exists)
 
     def check_ready(self) -> None:
         """Raise UnavailableError unless the store responds to one request."""

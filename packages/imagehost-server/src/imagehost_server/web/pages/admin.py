@@ -32,7 +32,7 @@ from imagehost_server.web.presentation import size_text
 ACCOUNTS_PER_PAGE = 50
 MAX_ERRORS = 30
 """The number of errors that the page lists: the newest."""
-TIERS = ("client", "memory", "disk", "shared", "coalesced", "render", "master")
+TIERS = ("client", "memory", "disk", "coalesced", "render", "master")
 """Where images came from, as the metrics count them: the fastest first."""
 _CODES = {kind.status: code for code, kind in BY_CODE.items() if kind.status >= 500}
 LIMITS = ("api_per_minute", "api_per_hour", "api_per_day", "uploads_per_minute", "quota_bytes")
