@@ -32,10 +32,12 @@ PLATFORMS = ("linux", "darwin", "win32")
 EXTENDED = "slow or external or faults"
 """The markers of the tests that `tests` leaves out and `extended` runs; pyproject.toml describes them."""
 SLOW = "(slow or external) and not faults"
-"""Those that run with `PARALLEL`; tests marked faults expect responses in time, and run with `TIMED`."""
+"""Those but the tests marked faults, which expect responses in time, and run with `TIMED`."""
 PARALLEL = ("-n", str(min(4, (os.cpu_count() or 1) + 1)), "--dist=worksteal")
 """Options of pytest-xdist: one process more than cores, because tests wait for servers, syncs and times.
 worksteal keeps a module's tests together, and the servers they share."""
+WAITING = ("-n", str(min(6, 2 * (os.cpu_count() or 1) + 1)), "--dist=worksteal")
+"""The same of the tests of `extended`, which use the processors for less than half of their time."""
 TIMED = ("-n", str(min(2, os.cpu_count() or 1)), "--dist=loadfile")
 """Options of pytest-xdist: at most one process for each core, and a module's tests one after the other."""
 
@@ -94,7 +96,7 @@ def extended(session: nox.Session) -> None:
         session.run("pytest", "-m", EXTENDED, *session.posargs, env=CACHE_BYTECODE)
         return
     try:
-        session.run("pytest", "-m", SLOW, "tests", f"--ignore={CORE}", *PARALLEL, env=CACHE_BYTECODE)
+        session.run("pytest", "-m", SLOW, "tests", f"--ignore={CORE}", *WAITING, env=CACHE_BYTECODE)
     finally:
         session.run("pytest", "-m", "faults", *TIMED, env=CACHE_BYTECODE)
 
