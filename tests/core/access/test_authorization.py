@@ -326,10 +326,14 @@ def world(
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_no_operation_has_an_effect_once_its_token_has_ended(world: World, name: str) -> None:
+def test_no_operation_has_an_effect_once_its_token_has_ended(world: World, engine: str, name: str) -> None:
+    """Try each end with each operation on SQLite; on PostgreSQL, each operation with one of them in turn."""
     requirement, operation = OPERATIONS[name]
     events: list[object] = []
-    for number, (by_key, end_name, end, error) in enumerate(ends_of(requirement)):
+    ends = ends_of(requirement)
+    if engine != SQLITE:
+        ends = [ends[[*OPERATIONS].index(name) % len(ends)]]
+    for number, (by_key, end_name, end, error) in enumerate(ends):
         owned = world.own(f"{name.replace(' ', '.')}-{number}")
         owner = world.authorize(owned.account, requirement, by_key=by_key)
         end(world, owner)
