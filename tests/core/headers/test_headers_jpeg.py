@@ -45,7 +45,7 @@ def test_size_and_end_of_a_jpeg_are_read(scan_bytes: ScanBytes) -> None:
         1,
         False,
     )
-    assert (header.metadata, header.metadata_bytes, header.has_metadata) == (frozenset(), 0, False)
+    assert (header.metadata, header.metadata_bytes) == (frozenset(), 0)
 
 
 @pytest.mark.parametrize("code", [0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA])
@@ -176,7 +176,6 @@ def test_each_kind_of_metadata_is_detected(
 ) -> None:
     header = scan_bytes(SOI + segment(code, content) + WHOLE[2:])
     assert header.metadata == {kind}
-    assert header.has_metadata is (kind is not MetadataKind.ICC)
     assert scan_bytes(SOI + segment(0xEC, content) + WHOLE[2:]).metadata == frozenset()
 
 

@@ -163,18 +163,6 @@ def add_event(directory: DamagedDirectory) -> str:
     return "events msg_1"
 
 
-def lease_finished_delivery(directory: DamagedDirectory) -> str:
-    delivery = directory.value("SELECT id FROM webhook_deliveries ORDER BY id LIMIT 1")
-    sql = "UPDATE webhook_deliveries SET state = 'succeeded', lease_expires_at = 1 WHERE id = ?"
-    directory.execute(sql, delivery)
-    return f"webhook_deliveries {delivery}"
-
-
-def add_abandoned_request(directory: DamagedDirectory) -> str:
-    directory.execute("INSERT INTO idempotency_keys VALUES (1, 'my key', 'fingerprint', 0, NULL, NULL)")
-    return "idempotency_keys 1 my key"
-
-
 def move_to_missing_album(directory: DamagedDirectory) -> str:
     """Of an image that no gallery lists, so that only the reference is wrong."""
     sql = "UPDATE images SET album_id = 999 WHERE id = ?"
@@ -245,8 +233,6 @@ REPAIRABLE: dict[Plant, FindingKind] = {
     set_counter("webhooks", "delivery_count"): FindingKind.COUNTER_MISMATCH,
     set_gallery_counter: FindingKind.COUNTER_MISMATCH,
     add_event: FindingKind.EVENT_WITHOUT_DELIVERY,
-    lease_finished_delivery: FindingKind.STALE_RESERVATION,
-    add_abandoned_request: FindingKind.STALE_RESERVATION,
     move_to_missing_album: FindingKind.BROKEN_REFERENCE,
     add_key_of_missing_account: FindingKind.BROKEN_REFERENCE,
 }

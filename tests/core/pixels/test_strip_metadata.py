@@ -101,7 +101,7 @@ def test_metadata_within_a_frame_of_a_webp_is_removed(factory: Any) -> None:
     )
     changed += data[end:]
     changed = changed[:4] + (len(changed) - 8).to_bytes(4, "little") + changed[8:]
-    assert scan(io.BytesIO(changed), len(changed)).has_metadata
+    assert scan(io.BytesIO(changed), len(changed)).metadata
     assert strip_metadata(Format.WEBP, changed) == strip_metadata(Format.WEBP, data)
 
 
@@ -122,7 +122,7 @@ def test_bytes_between_the_segments_of_a_jpeg_are_removed_and_metadata_after_the
     padding += [b""] * (len(segments) - len(padding))
     parts = (segment + skipped for segment, skipped in zip(segments, padding, strict=False))
     unusual = original[:2] + b"".join(parts) + original[offset:]
-    assert scan(io.BytesIO(unusual), len(unusual)).has_metadata
+    assert scan(io.BytesIO(unusual), len(unusual)).metadata
     assert frames(unusual) == frames(original)
     assert strip_metadata(Format.JPEG, unusual) == original
 

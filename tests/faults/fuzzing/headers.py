@@ -75,4 +75,3 @@ def require_plausible(header: ImageHeader, data: bytes) -> None:
         assert kind in header.metadata
         assert 0 < start <= end <= len(data)
     assert (header.exif_span is None) or MetadataKind.EXIF in header.metadata
-    assert header.has_metadata == bool(header.metadata - {MetadataKind.ICC})

@@ -150,7 +150,7 @@ class ImageHost:
         self.idempotency = IdempotencyService(records, files, units, env.clock)
         self.maintenance = MaintenanceService(records, files, executor, garbage, env.clock)
         self._integrity = IntegrityService(
-            records, files, executor, installation, settings.rendering.ingest_timeout_seconds, env.clock
+            records, files, executor, installation, settings.rendering.ingest_timeout_seconds
         )
         self.backups = BackupService(
             context.layout, records, files, context.secret, installation.record, env.clock

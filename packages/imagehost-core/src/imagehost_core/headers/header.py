@@ -68,11 +68,6 @@ class ImageHeader:
     metadata_bytes: int = 0
 
     @property
-    def has_metadata(self) -> bool:
-        """Whether there is EXIF, XMP or IPTC, which `remove_exif` removes; it keeps ICC profiles."""
-        return bool(self.metadata - {MetadataKind.ICC})
-
-    @property
     def frame_pixels(self) -> int:
         """Number of pixels of one frame as decoded, even if the frame covers only a part of the canvas."""
         return self.canvas_extent[0] * self.canvas_extent[1]

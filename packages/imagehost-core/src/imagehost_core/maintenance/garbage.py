@@ -168,7 +168,7 @@ class GarbageCollector:
         if not dry_run:
             unreferenced.evict_cached()
         evicted, evicted_bytes = self._files.variants.sweep(dry_run=dry_run)
-        events = list(DatabaseChecker(self._records.database, self._clock).check_events(repair=repair))
+        events = list(DatabaseChecker(self._records.database).check_events(repair=repair))
         expired = self._count_expired(now) if dry_run else self._delete_expired(now)
         removed = [finding for finding in (*orphans, *variants) if finding.is_repaired or dry_run]
         return GarbageReport(

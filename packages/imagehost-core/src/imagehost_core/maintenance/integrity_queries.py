@@ -1,4 +1,4 @@
-"""Queries for an integrity check: the file's structure, references, events and reservations.
+"""Queries for an integrity check: the file's structure, references and events.
 
 Each check is one query, so it sees one snapshot and finds nothing that a concurrent transaction is changing.
 """
@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from datetime import datetime
 
 from attrs import frozen
 
-from imagehost_core._util.clock import to_micros
 from imagehost_core.db.engines.database import Database, Queryable, SqlRow, Transaction, integer, text
 from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
 from imagehost_core.errors import InternalError
@@ -80,8 +78,6 @@ NOT EXISTS (SELECT 1 FROM webhook_deliveries AS item WHERE item.event_number = e
 """
 _WITHOUT_IMAGE = "NOT EXISTS (SELECT 1 FROM images WHERE images.number = image_words.rowid)"
 """PostgreSQL compares each row with all images for `NOT IN`, once there are too many for its memory."""
-_STALE_KEY = "response_status IS NULL AND created_at < :before"
-_STALE_LEASE = "state <> 'pending' AND lease_expires_at IS NOT NULL"
 
 
 def check_structure(database: Database, *, quick: bool = False) -> tuple[str, ...]:
@@ -161,39 +157,6 @@ def delete_event_without_delivery(transaction: Transaction, number: int) -> bool
     """Delete an event if still no delivery refers to it; return whether it did."""
     sql = f"DELETE FROM events WHERE number = :number AND {_WITHOUT_DELIVERY}"  # noqa: S608
     return bool(transaction.execute(sql, {"number": number}))
-
-
-def stale_idempotency_keys(queryable: Queryable, before: datetime) -> tuple[tuple[int, str], ...]:
-    """Return the account and the key of each request that began before a time and was never completed."""
-    rows = queryable.fetch_all(
-        f"SELECT account_id, key FROM idempotency_keys WHERE {_STALE_KEY} ORDER BY 1, 2",  # noqa: S608
-        {"before": to_micros(before)},
-    )
-    return tuple((integer(row, "account_id"), text(row, "key")) for row in rows)
-
-
-def delete_stale_idempotency_key(
-    transaction: Transaction, account_id: int, key: str, before: datetime
-) -> bool:
-    """Delete the key of a request that began before a time, unless it was completed; return whether."""
-    return bool(
-        transaction.execute(
-            f"DELETE FROM idempotency_keys WHERE account_id = :account AND key = :key AND {_STALE_KEY}",  # noqa: S608
-            {"account": account_id, "key": key, "before": to_micros(before)},
-        )
-    )
-
-
-def stale_leases(queryable: Queryable) -> tuple[str, ...]:
-    """Return the ids of deliveries that are leased though they are not pending."""
-    sql = f"SELECT id FROM webhook_deliveries WHERE {_STALE_LEASE} ORDER BY id"  # noqa: S608
-    return tuple(text(row, "id") for row in queryable.fetch_all(sql, {}))
-
-
-def release_stale_lease(transaction: Transaction, delivery_id: str) -> bool:
-    """Release the lease of a delivery that is not pending; return whether it had one."""
-    sql = f"UPDATE webhook_deliveries SET lease_expires_at = NULL WHERE id = :id AND {_STALE_LEASE}"  # noqa: S608
-    return bool(transaction.execute(sql, {"id": delivery_id}))
 
 
 def image_count(queryable: Queryable) -> int:

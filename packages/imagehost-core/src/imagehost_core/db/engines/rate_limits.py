@@ -77,10 +77,6 @@ class RateLimitStore:
         counters, second = self._table.read_unlocked(key), _to_seconds(self._clock())
         return {window.name: _hits(counters, *_current(window, second)) for window in policy}
 
-    def key_count(self) -> int:
-        """Return the number of stored keys."""
-        return len(self._table)
-
     def close(self) -> None:
         """Close the table and the lock file."""
         self._table.close()

@@ -1,4 +1,4 @@
-"""Checks of the database: its file, references, events, reservations, indexes and counters."""
+"""Checks of the database: its file, references, events, indexes and counters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from attrs import field, frozen
 
-from imagehost_core._util.clock import Clock
 from imagehost_core.db import Database
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.ids import ImageId
@@ -17,7 +16,6 @@ from imagehost_core.maintenance import integrity_queries, recount
 from imagehost_core.maintenance.check.findings import Finding, FindingKind
 from imagehost_core.maintenance.integrity_queries import DELIVERY_EVENT, IMAGE_ALBUM, REFERENCES, Reference
 from imagehost_core.maintenance.recount import CounterMismatch
-from imagehost_core.services.idempotency import RETENTION
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +33,6 @@ class DatabaseChecker:
     """The checks of a database."""
 
     _database: Database = field(repr=False)
-    _clock: Clock = field(repr=False)
 
     def check_structure(self, *, repair: bool, quick: bool) -> Iterator[Finding]:
         """Yield what SQLite finds wrong in the file; rebuild damaged indexes from their tables."""
@@ -70,28 +67,6 @@ class DatabaseChecker:
                 "expected a delivery of the event but there is none",
             )
             fix: _Repair = partial(integrity_queries.delete_event_without_delivery, number=number)
-            yield from self._report(finding, fix if repair else None, _DELETED)
-
-    def check_reservations(self, *, repair: bool) -> Iterator[Finding]:
-        """Yield the leases of finished deliveries and abandoned idempotency keys; release and delete them."""
-        for delivery_id in self._query(integrity_queries.stale_leases):
-            finding = Finding(
-                FindingKind.STALE_RESERVATION,
-                f"webhook_deliveries {delivery_id}",
-                "expected no lease of a delivery that is not pending",
-            )
-            fix: _Repair = partial(integrity_queries.release_stale_lease, delivery_id=delivery_id)
-            yield from self._report(finding, fix if repair else None, "released the lease")
-        before = self._clock() - RETENTION
-        for account_id, key in self._query(integrity_queries.stale_idempotency_keys, before):
-            finding = Finding(
-                FindingKind.STALE_RESERVATION,
-                f"idempotency_keys {account_id} {key}",
-                f"expected a response within {RETENTION} but the request was never completed",
-            )
-            fix = partial(
-                integrity_queries.delete_stale_idempotency_key, account_id=account_id, key=key, before=before
-            )
             yield from self._report(finding, fix if repair else None, _DELETED)
 
     def check_indexes(self, *, repair: bool, quick: bool) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ from functools import partial
 
 from attrs import field, frozen
 
-from imagehost_core._util.clock import Clock
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ConflictError
 from imagehost_core.maintenance.check.database_checks import DatabaseChecker
@@ -37,7 +36,6 @@ class IntegrityService:
     _executor: ImageExecutor = field(repr=False)
     _installation: InstallationGuard = field(repr=False)
     _ingest_timeout_seconds: float = field(repr=False)
-    _clock: Clock = field(repr=False)
 
     def check(
         self, *, repair: bool = False, quick: bool = False, progress: ProgressCallback | None = None
@@ -45,7 +43,7 @@ class IntegrityService:
         """Yield everything that is wrong, as `ImageHost.check` does."""
         report = progress or (lambda _: None)
         records, files = self._records, self._files
-        database = DatabaseChecker(records.database, self._clock)
+        database = DatabaseChecker(records.database)
         derivatives = DerivativeRepairer(records, files, self._executor, self._ingest_timeout_seconds)
         images = ImageFileChecker(records.database, files, derivatives)
         unreferenced = UnreferencedFileChecker(records, files, self._installation)
@@ -58,7 +56,6 @@ class IntegrityService:
             CheckName.VARIANTS: partial(unreferenced.check_variants, repair=repair),
             CheckName.STAGING: partial(unreferenced.check_staging, repair=repair),
             CheckName.EVENTS: partial(database.check_events, repair=repair),
-            CheckName.RESERVATIONS: partial(database.check_reservations, repair=repair),
             # Repairs before change what is counted.
             CheckName.INDEXES: partial(database.check_indexes, repair=repair, quick=quick),
             CheckName.COUNTERS: partial(database.check_counters, repair=repair),
