@@ -19,8 +19,8 @@ from imagehost_core.errors import InternalError, NotFoundError, UnavailableError
 from imagehost_core.settings import SettingsError, parse_storage_url
 from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import derivative_name
-from imagehost_core.storage.object.access import require_access
 from imagehost_core.storage.object.object_blob_store import ObjectBlobStore
+from imagehost_core.storage.object.store import require_access
 
 pytestmark = pytest.mark.external
 SECONDS = 4.0

@@ -30,9 +30,9 @@ _EXPORTS = {
     "host": "ImageHost",
     "limits": "Decision RateLimitPolicy Window decide",
     "lists": "ImageFilter ImageSort PageRequest",
-    "maintenance.adoption": "adopt",
     "maintenance.check.findings": "Finding",
     "maintenance.garbage": "GarbageReport",
+    "maintenance.installation": "adopt",
     "maintenance.restore": "restore",
     "models": """
         Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState GalleryPage Image ImageChanges
@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from imagehost_core.host import ImageHost
     from imagehost_core.limits import Decision, RateLimitPolicy, Window, decide
     from imagehost_core.lists import ImageFilter, ImageSort, PageRequest
-    from imagehost_core.maintenance.adoption import adopt
     from imagehost_core.maintenance.check.findings import Finding
     from imagehost_core.maintenance.garbage import GarbageReport
+    from imagehost_core.maintenance.installation import adopt
     from imagehost_core.maintenance.restore import restore
     from imagehost_core.models import (
         Account, AccountUsage, Album, ApiKey, ApiKeyWithToken, DeliveryState, GalleryPage, Image,

@@ -67,9 +67,8 @@ def open_image_store(
         return LocalBlobStore(layout.images, staging)
     try:
         # An optional dependency.
-        from imagehost_core.storage.object.access import require_access
         from imagehost_core.storage.object.object_blob_store import ObjectBlobStore
-        from imagehost_core.storage.object.store import open_object_store
+        from imagehost_core.storage.object.store import open_object_store, require_access
 
         store = open_object_store(url, settings.timeout_seconds / 2)
         probe = open_object_store(url, min(settings.timeout_seconds / 2, PROBE_SECONDS))

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import logging
 import os
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
+from zlib import crc32
 
 from attrs import frozen
 
@@ -26,7 +28,6 @@ from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.cache.background_sweep import BackgroundSweep
 from imagehost_core.storage.cache.eviction import evict_least_recently_used, never
-from imagehost_core.storage.cache.variant_files import decode_variant, encode_variant, verify_variant
 from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
 from imagehost_core.storage.layout import file_sizes, misplaced_paths
 
@@ -38,6 +39,11 @@ LARGE_VARIANT_BYTES = 256 * 1024
 the limit of the cache. Only if it cannot be written to the disk, memory keeps it for the next requests."""
 _EVICT_SHARE = 8
 """When an image has too many variants, an eighth of the limit is evicted below it."""
+
+_HEADER = struct.Struct("<4sIQ")
+"""The header of a file: magic bytes, CRC-32 and length of the data."""
+_MAGIC = b"ihv1"
+_PIECE_BYTES = 64 * 1024
 
 log = logging.getLogger(__name__)
 
@@ -249,7 +255,7 @@ class VariantCache:
             self._staging.require_free_space(len(data))
             with self._staging.temporary_path() as temporary, translate_disk_full():
                 with open_owner_only(temporary, "xb") as file:
-                    file.write(encode_variant(data))
+                    file.write(_encode(data))
                 make_directory(directory, fsync=False)
                 temporary.replace(directory / key)
             self._evict(directory)
@@ -283,6 +289,33 @@ class VariantCache:
             self._memory.put((image_id, key), _MemoryEntry(generation, data))
 
 
+def _encode(data: bytes) -> bytes:
+    """Return the content of the file of a variant."""
+    return _HEADER.pack(_MAGIC, crc32(data), len(data)) + data
+
+
+def _decode(content: bytes) -> bytes | None:
+    """Return the data of a variant file, or `None` if the file is corrupt."""
+    if len(content) < _HEADER.size:
+        return None
+    magic, checksum, size = _HEADER.unpack_from(content)
+    data = content[_HEADER.size :]
+    return data if magic == _MAGIC and size == len(data) and checksum == crc32(data) else None
+
+
+def _verify(file: BinaryIO) -> bool:
+    """Return whether a variant file at its beginning is intact; leave it at the beginning of the data."""
+    header = file.read(_HEADER.size)
+    if len(header) < _HEADER.size:
+        return False
+    magic, checksum, size = _HEADER.unpack(header)
+    actual_checksum = actual_size = 0
+    while piece := file.read(_PIECE_BYTES):
+        actual_checksum, actual_size = crc32(piece, actual_checksum), actual_size + len(piece)
+    file.seek(_HEADER.size)
+    return bool(magic == _MAGIC and (size, checksum) == (actual_size, actual_checksum))
+
+
 def _last_used(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
@@ -295,8 +328,8 @@ def _read_or_open(path: Path) -> bytes | BinaryIO | None:
     with ExitStack() as stack:
         file = stack.enter_context(path.open("rb"))
         if os.fstat(file.fileno()).st_size <= LARGE_VARIANT_BYTES:
-            return decode_variant(file.read())
-        if not verify_variant(file):
+            return _decode(file.read())
+        if not _verify(file):
             return None
         stack.pop_all()
         return file
@@ -305,6 +338,6 @@ def _read_or_open(path: Path) -> bytes | BinaryIO | None:
 def _is_intact(path: Path) -> bool:
     """Return whether a variant file can be decoded, or was deleted meanwhile."""
     try:
-        return decode_variant(path.read_bytes()) is not None
+        return _decode(path.read_bytes()) is not None
     except FileNotFoundError:
         return True
