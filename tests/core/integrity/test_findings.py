@@ -17,7 +17,6 @@ from PIL import Image as PILImage
 from tests.core.integrity.conftest import SETTINGS, DamagedDirectory, flip_byte
 
 from imagehost_core import ImageHost
-from imagehost_core._util.clock import to_micros, utc_now
 from imagehost_core.ids import new_image_id
 from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, FindingKind
 from imagehost_core.maintenance.integrity_queries import REFERENCES
@@ -157,12 +156,6 @@ def delete_event(directory: DamagedDirectory) -> str:
     return f"webhook_deliveries {directory.value('SELECT id FROM webhook_deliveries ORDER BY id LIMIT 1')}"
 
 
-def add_event(directory: DamagedDirectory) -> str:
-    sql = "INSERT INTO events (id, type, body, created_at) VALUES ('msg_1', 'x', X'00', ?)"
-    directory.execute(sql, to_micros(utc_now()))
-    return "events msg_1"
-
-
 def move_to_missing_album(directory: DamagedDirectory) -> str:
     """Of an image that no gallery lists, so that only the reference is wrong."""
     sql = "UPDATE images SET album_id = 999 WHERE id = ?"
@@ -232,7 +225,6 @@ REPAIRABLE: dict[Plant, FindingKind] = {
     set_counter("albums", "public_image_count"): FindingKind.COUNTER_MISMATCH,
     set_counter("webhooks", "delivery_count"): FindingKind.COUNTER_MISMATCH,
     set_gallery_counter: FindingKind.COUNTER_MISMATCH,
-    add_event: FindingKind.EVENT_WITHOUT_DELIVERY,
     move_to_missing_album: FindingKind.BROKEN_REFERENCE,
     add_key_of_missing_account: FindingKind.BROKEN_REFERENCE,
 }

@@ -11,7 +11,6 @@ import attrs
 import pytest
 from tests.core.integrity.conftest import SETTINGS, DamagedDirectory
 from tests.core.integrity.test_findings import (
-    add_event,
     add_misplaced_folder,
     add_orphan,
     add_staging_of_killed_process,
@@ -31,7 +30,6 @@ NOTHING = GarbageReport(
     variants_without_image=0,
     evicted_variants=0,
     staging_directories=0,
-    unsent_events=0,
     expired_sessions=0,
     expired_idempotency_keys=0,
     expired_events=0,
@@ -55,7 +53,6 @@ def expire_events(directory: DamagedDirectory) -> None:
 GARBAGE: list[tuple[Callable[[DamagedDirectory], object], dict[str, Any]]] = [
     (add_tombstone, {"unfinished_deletions": 1}),
     (add_staging_of_killed_process, {"staging_directories": 1}),
-    (add_event, {"unsent_events": 1}),
     (add_expired_session, {"expired_sessions": 1}),
     (add_expired_key, {"expired_idempotency_keys": 1}),
     (expire_events, {"expired_events": 4}),

@@ -19,7 +19,6 @@ from imagehost_core._util.clock import Clock
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ConflictError, UnavailableError
 from imagehost_core.ids import ImageId
-from imagehost_core.maintenance.check.database_checks import DatabaseChecker
 from imagehost_core.maintenance.check.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.maintenance.installation import InstallationGuard
 from imagehost_core.services.idempotency import RETENTION
@@ -36,7 +35,6 @@ class GarbageReport:
         variants_without_image: The number of missing images of which variants were cached.
         evicted_variants: The number of variants evicted from the cache, the least recently used first.
         staging_directories: The number of staging directories of processes that had exited.
-        unsent_events: The number of events that were to be sent to no webhook.
         expired_sessions: The number of sessions past their lifetime.
         expired_idempotency_keys: The number of idempotency keys past their 24 hours.
         expired_events: The number of webhook events past their retention.
@@ -48,7 +46,6 @@ class GarbageReport:
     variants_without_image: int
     evicted_variants: int
     staging_directories: int
-    unsent_events: int
     expired_sessions: int
     expired_idempotency_keys: int
     expired_events: int
@@ -168,7 +165,6 @@ class GarbageCollector:
         if not dry_run:
             unreferenced.evict_cached()
         evicted, evicted_bytes = self._files.variants.sweep(dry_run=dry_run)
-        events = list(DatabaseChecker(self._records.database).check_events(repair=repair))
         expired = self._count_expired(now) if dry_run else self._delete_expired(now)
         removed = [finding for finding in (*orphans, *variants) if finding.is_repaired or dry_run]
         return GarbageReport(
@@ -177,7 +173,6 @@ class GarbageCollector:
             variants_without_image=len(variants),
             evicted_variants=evicted,
             staging_directories=len(staging),
-            unsent_events=len(events),
             expired_sessions=expired[0],
             expired_idempotency_keys=expired[1],
             expired_events=expired[2],

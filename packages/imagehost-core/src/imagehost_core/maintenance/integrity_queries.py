@@ -1,4 +1,4 @@
-"""Queries for an integrity check: the file's structure, references and events.
+"""Queries for an integrity check: the file's structure, references and indexes.
 
 Each check is one query, so it sees one snapshot and finds nothing that a concurrent transaction is changing.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
-from imagehost_core.db.engines.database import Database, Queryable, SqlRow, Transaction, integer, text
+from imagehost_core.db.engines.database import Database, Queryable, SqlRow, Transaction, integer
 from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
 from imagehost_core.errors import InternalError
 from imagehost_core.ids import ImageId
@@ -73,9 +73,6 @@ REFERENCES = (
 )
 """Every foreign key of the schema. A row is deleted after those that it refers to, so parents come first."""
 
-_WITHOUT_DELIVERY = """
-NOT EXISTS (SELECT 1 FROM webhook_deliveries AS item WHERE item.event_number = events.number)
-"""
 _WITHOUT_IMAGE = "NOT EXISTS (SELECT 1 FROM images WHERE images.number = image_words.rowid)"
 """PostgreSQL compares each row with all images for `NOT IN`, once there are too many for its memory."""
 
@@ -145,18 +142,6 @@ def remove_from_missing_album(transaction: Transaction, image_id: ImageId) -> bo
     transaction.execute("UPDATE images SET album_id = NULL WHERE id = :id", {"id": image_id})
     refresh_gallery(transaction, GalleryScope.IMAGE, image_id)
     return True
-
-
-def events_without_delivery(queryable: Queryable) -> tuple[tuple[int, str], ...]:
-    """Return the number and the id of each event that no delivery refers to."""
-    sql = f"SELECT number, id FROM events WHERE {_WITHOUT_DELIVERY} ORDER BY number"  # noqa: S608
-    return tuple((integer(row, "number"), text(row, "id")) for row in queryable.fetch_all(sql, {}))
-
-
-def delete_event_without_delivery(transaction: Transaction, number: int) -> bool:
-    """Delete an event if still no delivery refers to it; return whether it did."""
-    sql = f"DELETE FROM events WHERE number = :number AND {_WITHOUT_DELIVERY}"  # noqa: S608
-    return bool(transaction.execute(sql, {"number": number}))
 
 
 def image_count(queryable: Queryable) -> int:

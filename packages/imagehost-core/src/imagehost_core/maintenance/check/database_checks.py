@@ -1,4 +1,4 @@
-"""Checks of the database: its file, references, events, indexes and counters."""
+"""Checks of the database: its file, references, indexes and counters."""
 
 from __future__ import annotations
 
@@ -57,17 +57,6 @@ class DatabaseChecker:
                     yield from self._report(finding, fix if repair else None, "removed from the album")
                 else:
                     yield finding
-
-    def check_events(self, *, repair: bool) -> Iterator[Finding]:
-        """Yield the events without a delivery; delete them."""
-        for number, event_id in self._query(integrity_queries.events_without_delivery):
-            finding = Finding(
-                FindingKind.EVENT_WITHOUT_DELIVERY,
-                f"events {event_id}",
-                "expected a delivery of the event but there is none",
-            )
-            fix: _Repair = partial(integrity_queries.delete_event_without_delivery, number=number)
-            yield from self._report(finding, fix if repair else None, _DELETED)
 
     def check_indexes(self, *, repair: bool, quick: bool) -> Iterator[Finding]:
         """Yield the images that the gallery or the search index has wrongly; correct their entries."""

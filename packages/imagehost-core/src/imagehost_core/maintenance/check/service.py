@@ -55,7 +55,6 @@ class IntegrityService:
             CheckName.DELETIONS: partial(unreferenced.check_deletions, repair=repair),
             CheckName.VARIANTS: partial(unreferenced.check_variants, repair=repair),
             CheckName.STAGING: partial(unreferenced.check_staging, repair=repair),
-            CheckName.EVENTS: partial(database.check_events, repair=repair),
             # Repairs before change what is counted.
             CheckName.INDEXES: partial(database.check_indexes, repair=repair, quick=quick),
             CheckName.COUNTERS: partial(database.check_counters, repair=repair),
