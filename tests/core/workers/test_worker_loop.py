@@ -133,7 +133,7 @@ def test_an_invalid_request_ends_the_loop() -> None:
 
 
 def test_the_default_task_table_loads_and_warms_up() -> None:
-    assert set(load_tasks("imagehost_core.workers.tasks")) == {"ingest", "render"}
+    assert set(load_tasks("imagehost_core.workers.tasks")) == {"ingest", "render", "render_upload"}
 
 
 def worker_command(parent: int, tasks: str = "hostile_tasks") -> list[str]:

@@ -1,8 +1,10 @@
 """Image hosting inside a Python program.
 
 ```python
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, render
 from imagehost_core.testing import make_image
+
+preview = render(make_image(), w=300, fm="webp")  # bytes in, bytes out: without a host
 
 with ImageHost.open("data") as host:
     image = host.upload(make_image(), owner="admin", filename="cat.png")
@@ -36,15 +38,17 @@ _EXPORTS = {
     "maintenance.restore": "restore",
     "models": """
         Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState GalleryPage Image ImageChanges
-        LimitOverrides Page Principal PublicAlbum Role Scope Session SessionWithToken Webhook
+        ImageInfo LimitOverrides Page Principal PublicAlbum Role Scope Session SessionWithToken Webhook
         WebhookDelivery WebhookWithSecret
     """,
     "services.rendering": "Rendered",
     "services.accounts": "AccountChanges",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef Owner SessionRef WebhookRef",
+    "services.standalone": "inspect render",
     "services.upload": "UploadSource",
     "settings": "Settings",
     "storage": "BlobStore LocalBlobStore MemoryBlobStore",
+    "workers": "ImageExecutor",
     "transform": "AUTO Auto Fit Plan Size Transform parse_transform plan",
     "uploads": "UploadKeywords UploadOptions",
 }
@@ -72,7 +76,7 @@ if TYPE_CHECKING:
     from imagehost_core.maintenance.restore import restore
     from imagehost_core.models import (
         Account, AccountUsage, Album, ApiKey, ApiKeyWithToken, DeliveryState, GalleryPage, Image,
-        ImageChanges, LimitOverrides, Page, Principal, PublicAlbum, Role, Scope, Session,
+        ImageChanges, ImageInfo, LimitOverrides, Page, Principal, PublicAlbum, Role, Scope, Session,
         SessionWithToken, Webhook, WebhookDelivery, WebhookWithSecret,
     )  # fmt: skip
     from imagehost_core.services.rendering import Rendered
@@ -80,26 +84,29 @@ if TYPE_CHECKING:
     from imagehost_core.services.references import (
         AccountRef, AlbumRef, DeliveryRef, ImageRef, KeyRef, Owner, SessionRef, WebhookRef,
     )  # fmt: skip
+    from imagehost_core.services.standalone import inspect, render
     from imagehost_core.services.upload import UploadSource
     from imagehost_core.settings import Settings
     from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore
     from imagehost_core.transform import AUTO, Auto, Fit, Plan, Size, Transform, parse_transform, plan
     from imagehost_core.uploads import UploadKeywords, UploadOptions
+    from imagehost_core.workers import ImageExecutor
     # isort: on
 
 __all__ = [
     "AUTO", "Account", "AccountChanges", "AccountRef", "AccountUsage", "Album", "AlbumRef", "ApiKey",
     "ApiKeyWithToken", "Auto", "BadRequestError", "BlobStore", "CameraData", "ConflictError", "Decision",
     "DeliveryRef", "DeliveryState", "Event", "FieldError", "Finding", "Fit", "ForbiddenError", "Format",
-    "GalleryPage", "GarbageReport", "Image", "ImageChanges", "ImageFilter", "ImageHost", "ImageHostError",
-    "ImageRef", "ImageSort", "InsufficientStorageError", "InternalError", "KeyRef", "LimitOverrides",
-    "LocalBlobStore", "MemoryBlobStore", "MethodNotAllowedError", "NotFoundError", "Owner", "Page",
-    "PageRequest", "PayloadTooLargeError", "Plan", "Principal", "PublicAlbum", "RateLimitError",
-    "RateLimitPolicy", "Rendered", "Role", "Scope", "Session", "SessionRef", "SessionWithToken",
-    "Settings", "Size", "Transform", "UnauthorizedError", "UnavailableError", "UnsupportedMediaTypeError",
-    "UploadKeywords", "UploadOptions", "UploadSource", "ValidationError", "Webhook", "WebhookDelivery",
-    "WebhookRef", "WebhookWithSecret", "Window", "adopt", "decide", "event_schemas", "parse_transform",
-    "plan", "restore", "to_rfc3339", "utc_now",
+    "GalleryPage", "GarbageReport", "Image", "ImageChanges", "ImageExecutor", "ImageFilter", "ImageHost",
+    "ImageHostError", "ImageInfo", "ImageRef", "ImageSort", "InsufficientStorageError", "InternalError",
+    "KeyRef", "LimitOverrides", "LocalBlobStore", "MemoryBlobStore", "MethodNotAllowedError",
+    "NotFoundError", "Owner", "Page", "PageRequest", "PayloadTooLargeError", "Plan", "Principal",
+    "PublicAlbum", "RateLimitError", "RateLimitPolicy", "Rendered", "Role", "Scope", "Session",
+    "SessionRef", "SessionWithToken", "Settings", "Size", "Transform", "UnauthorizedError",
+    "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords", "UploadOptions", "UploadSource",
+    "ValidationError", "Webhook", "WebhookDelivery", "WebhookRef", "WebhookWithSecret", "Window", "adopt",
+    "decide", "event_schemas", "inspect", "parse_transform", "plan", "render", "restore", "to_rfc3339",
+    "utc_now",
 ]  # fmt: skip
 
 

@@ -85,6 +85,39 @@ class Account:
         return self.role is Role.OPERATOR and self.suspended_at is None
 
 
+@frozen(kw_only=True)
+class ImageInfo:
+    """The properties of an image file, from its headers.
+
+    Attributes:
+        format: The format of the content.
+        width: Pixels of one frame, upright.
+        height: Pixels of one frame, upright.
+        size: Bytes of the file.
+        frames: The number of frames.
+        has_alpha: Whether pixels can be transparent.
+        has_metadata: Whether there is EXIF, XMP or IPTC.
+    """
+
+    format: Format
+    width: int
+    height: int
+    size: int
+    frames: int
+    has_alpha: bool
+    has_metadata: bool
+
+    @property
+    def media_type(self) -> str:
+        """The media type, such as `image/jpeg`."""
+        return FORMATS[self.format].media_type
+
+    @property
+    def is_animated(self) -> bool:
+        """Whether there is more than one frame."""
+        return self.frames > 1
+
+
 @frozen(kw_only=True, cache_hash=True)
 class Image:
     """An uploaded image.

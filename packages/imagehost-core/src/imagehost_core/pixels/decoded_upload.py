@@ -98,16 +98,19 @@ class DecodedUpload:
         return to_srgb(NormalizedImage(self.first, self.profile))
 
 
+def repair(fmt: Format, data: bytes) -> bytes:
+    """Return a file that decoders accept, if a PNG has wrong checksums or a JPEG no end; else the same."""
+    repairs = {Format.PNG: repair_checksums, Format.JPEG: complete_jpeg}
+    return repairs[fmt](data) if fmt in repairs else data
+
+
 def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
     """Decode all frames of an upload.
 
     Raises:
         ValidationError: The decoder rejects the file.
     """
-    uploaded = data
-    repair = {Format.PNG: repair_checksums, Format.JPEG: complete_jpeg}.get(job.format)
-    if repair is not None:
-        data = repair(data)
+    uploaded, data = data, repair(job.format, data)
     source = open_image(job.format, data)
     orientation = source.orientation
     profiles: list[bytes | None] = []

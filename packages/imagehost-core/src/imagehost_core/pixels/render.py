@@ -22,6 +22,7 @@ from imagehost_core.pixels.decode import (
     open_image,
     suppress_warnings,
 )
+from imagehost_core.pixels.decoded_upload import repair
 from imagehost_core.pixels.encode import LOSSLESS_EFFORT, encode, is_line_art
 from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
@@ -111,15 +112,29 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderRe
         BadRequestError: The output exceeds the limit, and the stored file is not upright.
     """
     try:
-        with suppress_warnings():
-            image = open_image(_detect_format(data) or source_format, data)
-            if job.keeps_file and (stored := _stored_file(job, image, data)) is not None:
-                return RenderResult(job.plan.output, image.frame_count), [stored]
-            if job.animated and image.frame_count > job.frame_step and FORMATS[job.format].animated:
-                return _render_animation(job, image)
-            return RenderResult(job.plan.output, 1), [_render_still(job, image)]
+        return _render(job, _detect_format(data) or source_format, data)
     except ValidationError as error:
         raise DamagedSourceError(f"expected a stored file that can be decoded: {error.details}") from error
+
+
+def render_upload(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, list[bytes]]:
+    """Render a file that is not stored: it is repaired as an upload is, and damage is an error of the file.
+
+    Raises:
+        ValidationError: The decoder rejects the file.
+        BadRequestError: As for `render`.
+    """
+    return _render(job, fmt, repair(fmt, data))
+
+
+def _render(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, list[bytes]]:
+    with suppress_warnings():
+        image = open_image(fmt, data)
+        if job.keeps_file and (stored := _stored_file(job, image, data)) is not None:
+            return RenderResult(job.plan.output, image.frame_count), [stored]
+        if job.animated and image.frame_count > job.frame_step and FORMATS[job.format].animated:
+            return _render_animation(job, image)
+        return RenderResult(job.plan.output, 1), [_render_still(job, image)]
 
 
 def _stored_file(job: RenderJob, image: SourceImage, data: bytes) -> bytes | None:

@@ -26,7 +26,7 @@ from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, pars
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
 from imagehost_core.services.access import SigningKeys, can_view, is_restricted, require_allowed_transform
-from imagehost_core.services.rendering import RenderingService, cache_key
+from imagehost_core.services.rendering import RenderingService, cache_key, choose_format, new_job
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
 from imagehost_core.storage.durable import translate_disk_errors
@@ -34,19 +34,11 @@ from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import (
     AUTO,
-    MAX_OUTPUT_PIXELS,
-    Plan,
-    Size,
     Transform,
-    frame_step,
-    keeps_size,
-    negotiate,
     parse_transform,
-    plan,
     verify_signed_url,
 )
 from imagehost_core.uploads import with_extension
-from imagehost_core.workers import avif_speed
 
 IMAGE_CACHE_SIZE = 10_000
 """Image records in memory, per process; each takes about 1 KB."""
@@ -307,26 +299,11 @@ class ImageResolver:
             accept: The request's `Accept` header.
             allow_master: Whether to return the master if the format is the stored one.
         """
-        size = Size(image.width, image.height)
-        fmt = _choose_format(transform, image, size, accept)
+        fmt = choose_format(transform, image, accept)
         varies = transform.format is AUTO
         if allow_master and fmt is image.format:
             return _resolved(image, None, None, fmt, image.sha256[:32], varies)
-        animated = image.is_animated and FORMATS[fmt].animated
-        is_stored = fmt is image.format and animated is image.is_animated
-        keeps_file = is_stored and transform.quality is None and keeps_size(size, transform)
-        steps = Plan.unchanged(size) if keeps_file else plan(size, transform, max_side=FORMATS[fmt].max_side)
-        quality = None if (default := FORMATS[fmt].default_quality) is None else transform.quality or default
-        speed = avif_speed(steps.output.pixels, self._settings.avif_speed) if fmt is Format.AVIF else None
-        job = RenderJob(
-            plan=steps,
-            format=fmt,
-            quality=quality,
-            animated=animated,
-            avif_speed=speed,
-            frame_step=frame_step(steps.output, image.frames) if animated else 1,
-            keeps_file=keeps_file,
-        )
+        job = new_job(image, transform, fmt, self._settings.avif_speed)
         key = cache_key(job)
         return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 
@@ -423,16 +400,6 @@ def _split_path(path: str) -> tuple[ImageId, str | None]:
         return parse_image_id(name), extension if dot else None
     except NotFoundError:
         raise NotFoundError(delivery_not_found_text(path)) from None
-
-
-def _choose_format(transform: Transform, image: Image, size: Size, accept: str) -> Format:
-    if transform.format is AUTO:
-        if keeps_size(size, transform) and size.pixels > MAX_OUTPUT_PIXELS:
-            return image.format
-        output = plan(size, transform).output
-        side = max(output.width, output.height)
-        return negotiate(accept, image.format, animated=image.is_animated, side=side)
-    return image.format if transform.format is None else Format(transform.format)
 
 
 def _resolved(

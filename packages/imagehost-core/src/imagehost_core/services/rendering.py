@@ -20,18 +20,28 @@ from typing import BinaryIO
 from attrs import field, frozen
 
 from imagehost_core.errors import InternalError, NotFoundError
-from imagehost_core.formats import Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import RenderJob, derivative_sizes, pick_derivative, pick_source
 from imagehost_core.limits import account_key
-from imagehost_core.models import Image
+from imagehost_core.models import Image, ImageInfo
 from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.steps import QueueSteps
 from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.storage.checksums import recorded_checksum
 from imagehost_core.storage.image_store import ImageFiles
-from imagehost_core.transform import Size, Transform, plan
-from imagehost_core.workers import Cost, ImageExecutor, Lane, WorkerRequest, render_cost
+from imagehost_core.transform import (
+    AUTO,
+    MAX_OUTPUT_PIXELS,
+    Plan,
+    Size,
+    Transform,
+    frame_step,
+    keeps_size,
+    negotiate,
+    plan,
+)
+from imagehost_core.workers import Cost, ImageExecutor, Lane, WorkerRequest, avif_speed, render_cost
 from imagehost_core.workers.process import Worker
 
 log = logging.getLogger(__name__)
@@ -208,6 +218,50 @@ def choose_source(image: Image, job: RenderJob) -> RenderSource:
             if saves_half and pick_derivative([steps.output], job.plan.resize, size) is not None:
                 return RenderSource(MASTER, size, RenderJob(steps, Format.PNG, None))
     return RenderSource(MASTER, size)
+
+
+def choose_format(transform: Transform, image: Image | ImageInfo, accept: str = "") -> Format:
+    """Return the format of a variant.
+
+    Args:
+        transform: The transform.
+        image: The image.
+        accept: The request's `Accept` header, for `AUTO`.
+    """
+    if transform.format is not AUTO:
+        return image.format if transform.format is None else Format(transform.format)
+    size = Size(image.width, image.height)
+    if keeps_size(size, transform) and size.pixels > MAX_OUTPUT_PIXELS:
+        return image.format
+    output = plan(size, transform).output
+    side = max(output.width, output.height)
+    return negotiate(accept, image.format, animated=image.is_animated, side=side)
+
+
+def new_job(image: Image | ImageInfo, transform: Transform, fmt: Format, speed: int) -> RenderJob:
+    """Return the job that renders a variant.
+
+    Args:
+        image: The image.
+        transform: The transform.
+        fmt: The variant's format, from `choose_format`.
+        speed: The preferred speed of the AVIF encoder.
+    """
+    size = Size(image.width, image.height)
+    animated = image.is_animated and FORMATS[fmt].animated
+    is_stored = fmt is image.format and animated is image.is_animated
+    keeps_file = is_stored and transform.quality is None and keeps_size(size, transform)
+    steps = Plan.unchanged(size) if keeps_file else plan(size, transform, max_side=FORMATS[fmt].max_side)
+    default = FORMATS[fmt].default_quality
+    return RenderJob(
+        plan=steps,
+        format=fmt,
+        quality=None if default is None else transform.quality or default,
+        animated=animated,
+        avif_speed=avif_speed(steps.output.pixels, speed) if fmt is Format.AVIF else None,
+        frame_step=frame_step(steps.output, image.frames) if animated else 1,
+        keeps_file=keeps_file,
+    )
 
 
 @cache

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
@@ -262,6 +263,31 @@ class ImageExecutor:
                 receive=b"".join,
                 request=WorkerRequest(time.monotonic() + deadline, cost.lane, memory_bytes=cost.memory_bytes),
                 worker=worker,
+            )
+        return result, variant
+
+    def render_upload(
+        self, job: RenderJob, fmt: Format, data: bytes, *, deadline: float, cost: Cost
+    ) -> tuple[RenderResult, bytes]:
+        """Render a file that is not stored, with the errors of an upload.
+
+        Args:
+            job: The variant to render.
+            fmt: The format of the file.
+            data: The file.
+            deadline: Seconds, waiting included, after which the worker process is killed.
+            cost: What the render costs (`imagehost_core.workers.render_cost`).
+
+        Raises:
+            ValidationError: As for `ingest`.
+            UnavailableError: As for `ingest`.
+            InternalError: As for `ingest`.
+        """
+        call = TaskCall("render_upload", (job, fmt), RenderResult, lambda _result: 1, job.format.value)
+        request = WorkerRequest(time.monotonic() + deadline, cost.lane, memory_bytes=cost.memory_bytes)
+        with failures.mapped_to(failures.UPLOAD_ERRORS):
+            result, (variant,) = self.run(
+                call, BytesIO(data), len(data), deadline=deadline, receive=b"".join, request=request
             )
         return result, variant
 

@@ -15,7 +15,7 @@ from attrs import frozen
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.render import render
+from imagehost_core.pixels.render import render, render_upload
 from imagehost_core.transform import ORIGIN, Plan, Size
 from imagehost_core.workers import messages
 from imagehost_core.workers.frames import FrameError
@@ -59,6 +59,7 @@ _TINY_GIF = base64.b64decode(
 TASKS = {
     "ingest": Task((IngestJob,), ingest),
     "render": Task((RenderJob, Format), render),
+    "render_upload": Task((RenderJob, Format), render_upload),
 }
 
 

@@ -1,0 +1,141 @@
+"""Rendering and inspection of image files without a host: no directory, no database."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, TypedDict, Unpack
+
+from attrs import evolve
+
+from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
+from imagehost_core.formats import FORMATS
+from imagehost_core.headers import ImageHeader, MetadataKind, scan
+from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
+from imagehost_core.models import ImageInfo
+from imagehost_core.pixels.decode import TRANSPOSED
+from imagehost_core.pixels.render import render_upload
+from imagehost_core.services.rendering import Rendered, choose_format, new_job
+from imagehost_core.settings import DeliverySettings, RenderingSettings
+from imagehost_core.transform import Size, Transform, parse_transform
+from imagehost_core.workers import ImageExecutor, render_cost
+
+FileSource = str | os.PathLike[str] | bytes | BinaryIO
+"""An image file; text is a path. A file object is read from its position to its end."""
+
+
+class TransformKeywords(TypedDict, total=False):
+    """The parameters of an image URL as keywords."""
+
+    w: int
+    h: int
+    q: int
+    fit: str
+    fm: str
+
+
+def inspect(source: FileSource) -> ImageInfo:
+    """Return what the headers of an image file say; nothing is decoded.
+
+    Args:
+        source: A path, bytes, or a binary file.
+
+    Raises:
+        OSError: The file cannot be read.
+        PayloadTooLargeError: It has more than 50 MB.
+        UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
+        ValidationError: The image is damaged, or exceeds a limit of uploads.
+    """
+    data = _read(source)
+    return _describe(scan(BytesIO(data), len(data)), len(data))
+
+
+def render(
+    source: FileSource,
+    params: str | dict[str, str] | Transform = "",
+    *,
+    sandbox: bool | ImageExecutor = False,
+    **keywords: Unpack[TransformKeywords],
+) -> Rendered:
+    """Return a variant of an image file, with the geometry, colours, encoders and limits of a host.
+
+    The variant has no metadata. `fm=auto` is the format of the file.
+
+    Args:
+        source: A path, bytes, or a binary file.
+        params: A query string such as `w=300&fm=webp`, its names and values, or a `Transform`.
+        sandbox: Whether to decode in a sandboxed worker process, as a host does, because the file is not
+            trusted; one process is started for all such calls. Or the `ImageExecutor` to use.
+        keywords: The same parameters as keywords, in place of `params`.
+
+    Raises:
+        OSError: The file cannot be read.
+        BadRequestError: A parameter is not allowed, or the output is too large.
+        PayloadTooLargeError: The file has more than 50 MB.
+        UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
+        ValidationError: The image is damaged, or exceeds a limit of uploads.
+        UnavailableError: No worker process was free in time.
+    """
+    if params and keywords:
+        error = FieldError("the parameters", "params or keywords", "both")
+        raise BadRequestError(errors=[error])
+    transform = params if isinstance(params, Transform) else parse_transform(params or dict(keywords))
+    data = _read(source)
+    header = scan(BytesIO(data), len(data))
+    info, data = _describe(header, len(data)), data[: header.end_offset]
+    job = new_job(info, transform, choose_format(transform, info), DeliverySettings().avif_speed)
+    if not header.is_displayable:
+        job = evolve(job, keeps_file=False)
+    if sandbox is False:
+        result, (variant,) = render_upload(job, header.format, data)
+    else:
+        result, variant = (_executor(os.getpid()) if sandbox is True else sandbox).render_upload(
+            job,
+            header.format,
+            data,
+            deadline=RenderingSettings().render_timeout_seconds,
+            cost=render_cost(job, header.format, Size(*header.canvas_extent), header.frames),
+        )
+    etag = f'"{sha256(variant).hexdigest()[:32]}"'
+    return Rendered(variant, FORMATS[job.format].media_type, result.size.width, result.size.height, etag)
+
+
+@cache
+def _executor(_pid: int) -> ImageExecutor:
+    """Return the executor of this process; a fork starts another."""
+    return ImageExecutor(1)
+
+
+def _read(source: FileSource) -> bytes:
+    name = "the file"
+    if isinstance(source, bytes):
+        data = source
+    elif isinstance(source, str | os.PathLike):
+        path = Path(source)
+        require_file_size(path.name, path.stat().st_size)
+        name, data = path.name, path.read_bytes()
+    elif hasattr(source, "read"):
+        data = source.read(MAX_FILE_BYTES + 1)
+    else:
+        error = FieldError("source", "a path, bytes or a binary file", quote_value(source))
+        raise ValidationError(errors=[error])
+    require_file_size(name, len(data))
+    return data
+
+
+def _describe(header: ImageHeader, size: int) -> ImageInfo:
+    width, height = header.canvas_extent
+    if header.orientation in TRANSPOSED:
+        width, height = height, width
+    return ImageInfo(
+        format=header.format,
+        width=width,
+        height=height,
+        size=size,
+        frames=header.frames,
+        has_alpha=header.has_alpha,
+        has_metadata=bool(header.metadata - {MetadataKind.ICC}),
+    )
