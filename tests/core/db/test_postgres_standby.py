@@ -72,6 +72,8 @@ def frozen_standby(pair: Pair) -> Iterator[None]:
     yield
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
+    # The next test must not find a commit of this one that still waits.
+    pair.wait_for(f"SELECT 1 WHERE NOT EXISTS ({WAITS})")
 
 
 @pytest.mark.usefixtures("frozen_standby")
