@@ -101,3 +101,11 @@ def test_rendering_without_a_host_loads_no_database_and_starts_no_process() -> N
         "render(sys.stdin.buffer, w=20); assert 'sqlite3' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], input=PHOTO, check=True, timeout=60)
+
+
+def test_an_upload_of_another_type_and_an_unknown_order_are_named_errors() -> None:
+    with memory_host() as host:
+        with pytest.raises(ValidationError, match="a path, bytes or a binary file"):
+            host.upload(5, owner="admin")  # type: ignore[arg-type]
+        with pytest.raises(BadRequestError, match="-created_at"):
+            host.images.list(owner="admin", sort="x")  # type: ignore[arg-type]

@@ -414,6 +414,10 @@ class ImageListRequest:
     sort: ImageSort = ImageSort.NEWEST
     page: PageRequest = field(factory=PageRequest)
 
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.sort, ImageSort):  # annotations do not bind an embedding program
+            raise BadRequestError(errors=[choice_error("sort", _SORTS, self.sort)])
+
 
 GALLERY_PARAMETERS = ("page", "per_page", "cursor", "album_id")
 """The query parameters of the gallery."""

@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
@@ -314,3 +315,10 @@ def _parse_field(name: str, attribute: str, text: str, errors: list[FieldError])
     if attribute == "quality":
         return parse_int_field(name, text, MAX_QUALITY, errors)
     return text
+
+
+def require_source(source: object) -> None:
+    """Raise ValidationError unless a value can be the source of an image."""
+    if not isinstance(source, bytes | str | os.PathLike) and not hasattr(source, "read"):
+        error = FieldError("source", "a path, bytes or a binary file", quote_value(source))
+        raise ValidationError(errors=[error])

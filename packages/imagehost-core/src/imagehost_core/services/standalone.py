@@ -11,7 +11,7 @@ from typing import BinaryIO, TypedDict, Unpack
 
 from attrs import evolve
 
-from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
+from imagehost_core.errors import BadRequestError, FieldError
 from imagehost_core.formats import FORMATS
 from imagehost_core.headers import ImageHeader, MetadataKind, scan
 from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
@@ -21,6 +21,7 @@ from imagehost_core.pixels.render import render_upload
 from imagehost_core.services.rendering import Rendered, choose_format, new_job
 from imagehost_core.settings import DeliverySettings, RenderingSettings
 from imagehost_core.transform import Size, Transform, parse_transform
+from imagehost_core.uploads import require_source
 from imagehost_core.workers import ImageExecutor, render_cost
 
 FileSource = str | os.PathLike[str] | bytes | BinaryIO
@@ -110,6 +111,7 @@ def _executor(_pid: int) -> ImageExecutor:
 
 
 def _read(source: FileSource) -> bytes:
+    require_source(source)
     name = "the file"
     if isinstance(source, bytes):
         data = source
@@ -117,11 +119,8 @@ def _read(source: FileSource) -> bytes:
         path = Path(source)
         require_file_size(path.name, path.stat().st_size)
         name, data = path.name, path.read_bytes()
-    elif hasattr(source, "read"):
-        data = source.read(MAX_FILE_BYTES + 1)
     else:
-        error = FieldError("source", "a path, bytes or a binary file", quote_value(source))
-        raise ValidationError(errors=[error])
+        data = source.read(MAX_FILE_BYTES + 1)
     require_file_size(name, len(data))
     return data
 

@@ -44,6 +44,7 @@ from imagehost_core.uploads import (
     UploadOptions,
     clean_filename,
     parse_upload_options,
+    require_source,
     with_extension,
 )
 from imagehost_core.workers import ImageExecutor, ingest_cost
@@ -180,6 +181,7 @@ class UploadService:
         """Yield a source as a complete staged file, with its name in errors.
 
         Raises:
+            ValidationError: It is neither a path, nor bytes, nor a file.
             PayloadTooLargeError: It has more than 50 MB; the error has its whole size.
             InsufficientStorageError: The disk is full.
         """
@@ -187,6 +189,7 @@ class UploadService:
             source.finish(name)
             yield source
             return
+        require_source(source)
         with self._files.staging.stage() as staged:
             if isinstance(source, bytes):
                 staged.write(source)
