@@ -9,6 +9,8 @@ Each session installs its dependencies with `uv sync`, so that their versions ar
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from pathlib import Path
 
 import nox
@@ -27,6 +29,10 @@ MEASURED = (CORE, "tests/client")
 CACHE_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 """The environment of tests. They start hundreds of processes, and without cached bytecode each of them
 compiles every module that it imports: 2.4 instead of 0.85 s of CPU for a server process."""
+CIBUILDWHEEL, CYCLONEDX, PIP_AUDIT = "cibuildwheel==4.3.5", "cyclonedx-bom==7.5.0", "pip-audit==2.10.1"
+"""Programs of releases, each run in an environment of its own."""
+DEPLOYED = "deployed"
+"""The dependency group of what production installs: the server and the client with their extras."""
 PLATFORMS = ("linux", "darwin", "win32")
 """The platforms whose branches and standard library mypy checks."""
 EXTENDED = "slow or external or faults"
@@ -116,11 +122,12 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, formatting and the layers of the packages."""
+    """Check style, formatting, the layers of the packages, and the workflows for insecure settings."""
     sync(session, "lint")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("lint-imports", "--no-cache")
+    session.run("zizmor", "--offline", "--quiet", ".")
 
 
 @nox.session
@@ -167,6 +174,57 @@ def wheels(session: nox.Session) -> None:
     # The last wheel is the client's: its command needs an extra.
     session.run("uv", "pip", "install", "--quiet", f"--python={python}", "imagehost-client[cli]")
     session.run(str(python.with_name("imagehost-client")), "--version", external=True)
+
+
+@nox.session(venv_backend="none")
+def dist(session: nox.Session) -> None:
+    """Build sdists and pure wheels into `dist/`: the same commit gives the same bytes."""
+    epoch = session.run("git", "log", "-1", "--format=%ct", external=True, silent=True)
+    variables = {"SOURCE_DATE_EPOCH": str(epoch).strip()}
+    shutil.rmtree("dist", ignore_errors=True)
+    for package in PACKAGES:
+        kinds = ("--sdist",) if package == "imagehost-core" else ("--sdist", "--wheel")
+        session.run("uv", "build", "--quiet", *kinds, f"--package={package}", "--out-dir=dist", env=variables)
+    sdists = sorted(str(path) for path in Path("dist").glob("*.tar.gz"))
+    session.run(sys.executable, ".ci/repack_sdist.py", *sdists, env=variables, external=True)
+
+
+@nox.session(venv_backend="none")
+def native(session: nox.Session) -> None:
+    """Build and try the core's wheels for this platform, into `dist/`; on Linux it needs Docker or Podman."""
+    session.run("uvx", CIBUILDWHEEL, "packages/imagehost-core", "--output-dir=dist", external=True)
+
+
+@nox.session
+def sbom(session: nox.Session) -> None:
+    """Write what is installed with the server and all its extras, as CycloneDX, to `sbom/`."""
+    sync(session, DEPLOYED)
+    Path("sbom").mkdir(exist_ok=True)
+    target = "--output-file=sbom/imagehost-server.cdx.json"
+    python = Path(session.virtualenv.bin) / ("python.exe" if os.name == "nt" else "python")
+    session.run(
+        *("uvx", "--from", CYCLONEDX, "cyclonedx-py", "environment", "--output-reproducible"),
+        *("--pyproject=packages/imagehost-server/pyproject.toml", target, str(python)),
+        external=True,
+    )
+
+
+@nox.session
+def audit(session: nox.Session) -> None:
+    """Look for known vulnerabilities of what production installs, in a database on the network.
+
+    One is accepted by `--ignore-vuln` here, with the reason, only where its code cannot be reached.
+    """
+    sync(session, DEPLOYED)
+    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    path = str(session.run("python", "-c", program, silent=True)).strip()
+    session.run("uvx", PIP_AUDIT, "--strict", "--skip-editable", f"--path={path}", external=True)
+
+
+@nox.session(venv_backend="none")
+def release(session: nox.Session) -> None:
+    """Check that a version can be released (`-- 1.0.0`), and print the command that tags it."""
+    session.run(sys.executable, ".ci/check_release.py", *session.posargs, external=True)
 
 
 @nox.session
