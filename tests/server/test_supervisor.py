@@ -62,6 +62,27 @@ class ServerConfig(config.ServerConfig):
 """A configuration whose application cannot start."""
 
 
+DYING = """
+import os, signal
+from imagehost_server.serve import supervisor
+from imagehost_server.serve.config import ServerConfig
+from uvicorn.supervisors.multiprocess import Multiprocess
+
+supervisor.PING_SECONDS = 3_600.0
+check, killed = Multiprocess.keep_subprocess_alive, []
+
+def check_and_kill(self):
+    check(self)
+    if self.processes[0].is_serving and not killed:
+        killed.append(self.processes[0].pid)
+        os.kill(killed[0], signal.SIGKILL)
+        self.processes[0].process.join()
+
+Multiprocess.keep_subprocess_alive = check_and_kill
+"""
+"""A configuration with which the first server process is killed just after the check that it runs."""
+
+
 @contextmanager
 def supervise(
     directory: Path, module: str = "imagehost_server.serve.config"
@@ -172,6 +193,18 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_process_that_exits_during_a_check_is_replaced_at_once(tmp_path: Path) -> None:
+    (tmp_path / "dying.py").write_text(DYING, encoding="utf-8")
+    with supervise(tmp_path, "dying") as process:
+        wait_until(lambda: server_processes(process.pid))
+        (first,) = server_processes(process.pid)
+        wait_until(lambda: any(is_running(pid) for pid in server_processes(process.pid) if pid != first))
+        process.terminate()
+        assert process.wait(30) == 0
+        assert process.stderr is not None
+        assert process.stderr.read().count("server worker exited") == 1
+
+
 def test_a_process_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     with supervise(tmp_path) as supervisor:
         pid = serving_process(supervisor)

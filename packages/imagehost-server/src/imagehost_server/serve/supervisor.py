@@ -128,7 +128,7 @@ class Supervisor(multiprocess.Multiprocess):
         before = self.processes[:]
         super().keep_subprocess_alive()
         for process in before:
-            if process.exitcode is not None:
+            if process not in self.processes:
                 fields = {"pid": process.pid, "exitcode": process.exitcode}
                 logger.warning("server worker exited", extra={"fields": fields})
                 time.sleep(POLL_SECONDS)
@@ -167,8 +167,9 @@ class Supervisor(multiprocess.Multiprocess):
         signal.set_wakeup_fd(sender.fileno())
         self.init_processes()
         while not self.should_exit.is_set():
-            is_steady = self._is_ready and self._stop_at == math.inf
-            sentinels = [each.process.sentinel for each in self.processes if each.exitcode is None]
+            is_stopping = self._stop_at < math.inf  # a process that exits now is not replaced
+            sentinels = [] if is_stopping else [each.process.sentinel for each in self.processes]
+            is_steady = self._is_ready and not is_stopping
             if wakeup in wait([wakeup, *sentinels], PING_SECONDS if is_steady else POLL_SECONDS):
                 wakeup.recv(4_096)
             self.handle_signals()
