@@ -1,7 +1,7 @@
 """Traffic of all kinds on a server with two processes: all that is acknowledged holds, and no memory leaks.
 
 A run has two parts. In the first, the server is restarted (SIGTERM), killed, its processes are killed one by
-one, and its clock jumps in both directions, by a library that makes it several times slower. In
+one, and, in the soak, its clock jumps in both directions, by a library that makes it several times slower. In
 the second part, no server process ends and the clock is the real one, so that memory and descriptors can be
 measured: image workers are killed, and `imagehost backup`, `gc` and `fsck` run beside the server. Before it,
 the caches of all processes are filled. The soak takes `IMAGEHOST_TEST_MINUTES` and the time of filling, by
@@ -131,7 +131,7 @@ def run_first_part(service: Service, seconds: float, choice: random.Random) -> N
     steps = (
         ["restart", "clock ahead", "kill server process", "clock behind", "kill server"]
         if SOAK
-        else ["clock ahead", "kill server process", "clock behind"]
+        else ["kill server process"]
     )
     choice.shuffle(steps)
     ended = monotonic() + seconds
@@ -173,7 +173,9 @@ def test_all_that_is_acknowledged_holds_in_mixed_traffic_and_nothing_grows(
     engine: str, tmp_path: Path, record_property: Record
 ) -> None:
     seconds = MINUTES * 60 if SOAK else 0.0
-    variables = {**VARIABLES, **clock_file_variables(tmp_path, tmp_path / "clock")}
+    # test_wrong_clocks has the jumps outside the soak: the library slows the few seconds of traffic too much.
+    clock = clock_file_variables(tmp_path, tmp_path / "clock") if SOAK else {}
+    variables = {**VARIABLES, **clock}
     with ExitStack() as stack, run_trials("mixed traffic: requests", engine, record_property) as trials:
         variables |= stack.enter_context(open_engine(engine, tmp_path))
         receiver = stack.enter_context(run_receiver())
