@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 _EXPORTS = {
     "_util.clock": "to_rfc3339 utc_now",
     "errors": """
-        BadRequestError ConflictError FieldError ForbiddenError ImageHostError InsufficientStorageError
-        InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError RateLimitError
-        UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
+        BadRequestError ConflictError FieldError ForbiddenError HostClosedError ImageHostError
+        InsufficientStorageError InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError
+        RateLimitError UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
     """,
     "events": "Event event_schemas",
     "formats": "Format",
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     # isort: off
     from imagehost_core._util.clock import to_rfc3339, utc_now
     from imagehost_core.errors import (
-        BadRequestError, ConflictError, FieldError, ForbiddenError, ImageHostError,
+        BadRequestError, ConflictError, FieldError, ForbiddenError, HostClosedError, ImageHostError,
         InsufficientStorageError, InternalError, MethodNotAllowedError, NotFoundError,
         PayloadTooLargeError, RateLimitError, UnauthorizedError, UnavailableError,
         UnsupportedMediaTypeError, ValidationError,
@@ -97,16 +97,16 @@ __all__ = [
     "AUTO", "Account", "AccountChanges", "AccountRef", "AccountUsage", "Album", "AlbumRef", "ApiKey",
     "ApiKeyWithToken", "Auto", "BadRequestError", "BlobStore", "CameraData", "ConflictError", "Decision",
     "DeliveryRef", "DeliveryState", "Event", "FieldError", "Finding", "Fit", "ForbiddenError", "Format",
-    "GalleryPage", "GarbageReport", "Image", "ImageChanges", "ImageExecutor", "ImageFilter", "ImageHost",
-    "ImageHostError", "ImageInfo", "ImageRef", "ImageSort", "InsufficientStorageError", "InternalError",
-    "KeyRef", "LimitOverrides", "LocalBlobStore", "MemoryBlobStore", "MethodNotAllowedError",
-    "NotFoundError", "Owner", "Page", "PageRequest", "PayloadTooLargeError", "Plan", "Principal",
-    "PublicAlbum", "RateLimitError", "RateLimitPolicy", "Rendered", "Role", "Scope", "Session",
-    "SessionRef", "SessionWithToken", "Settings", "Size", "Transform", "UnauthorizedError",
-    "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords", "UploadOptions", "UploadSource",
-    "ValidationError", "Webhook", "WebhookDelivery", "WebhookRef", "WebhookWithSecret", "Window", "adopt",
-    "decide", "event_schemas", "inspect", "parse_transform", "plan", "render", "restore", "to_rfc3339",
-    "utc_now",
+    "GalleryPage", "GarbageReport", "HostClosedError", "Image", "ImageChanges", "ImageExecutor",
+    "ImageFilter", "ImageHost", "ImageHostError", "ImageInfo", "ImageRef", "ImageSort",
+    "InsufficientStorageError", "InternalError", "KeyRef", "LimitOverrides", "LocalBlobStore",
+    "MemoryBlobStore", "MethodNotAllowedError", "NotFoundError", "Owner", "Page", "PageRequest",
+    "PayloadTooLargeError", "Plan", "Principal", "PublicAlbum", "RateLimitError", "RateLimitPolicy",
+    "Rendered", "Role", "Scope", "Session", "SessionRef", "SessionWithToken", "Settings", "Size",
+    "Transform", "UnauthorizedError", "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords",
+    "UploadOptions", "UploadSource", "ValidationError", "Webhook", "WebhookDelivery", "WebhookRef",
+    "WebhookWithSecret", "Window", "adopt", "decide", "event_schemas", "inspect", "parse_transform",
+    "plan", "render", "restore", "to_rfc3339", "utc_now",
 ]  # fmt: skip
 
 

@@ -15,6 +15,7 @@ Exception
     ├── ValidationError                 VALIDATION_ERROR        422
     ├── RateLimitError                  RATE_LIMIT_EXCEEDED     429
     ├── InternalError                   INTERNAL_ERROR          500
+    │   └── HostClosedError             INTERNAL_ERROR          500
     ├── UnavailableError                SERVICE_UNAVAILABLE     503
     └── InsufficientStorageError        INSUFFICIENT_STORAGE    507
 ```
@@ -249,6 +250,12 @@ class InternalError(ImageHostError):
     code = "INTERNAL_ERROR"
     status = 500
     default_message = "The server failed"
+
+
+class HostClosedError(InternalError):
+    """An `ImageHost` that was closed, or opened by the process that forked this one, is used."""
+
+    default_message = "The host is not open in this process"
 
 
 class UnavailableError(ImageHostError):

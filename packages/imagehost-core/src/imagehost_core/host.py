@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.context import open_context
+from imagehost_core.errors import HostClosedError
 from imagehost_core.headers import CameraData, read_camera_data, read_metadata
 from imagehost_core.ids import Random
 from imagehost_core.lists import PageRequest
@@ -48,6 +50,8 @@ from imagehost_core.workers import ImageExecutor
 
 FIRST_ACCOUNT = "admin"
 """The account that is created in a new data directory: the first operator."""
+_KEPT = frozenset({"_context", "path", "settings", "urls"})
+"""The attributes of a host that stay when it is closed."""
 
 
 class ImageHost:
@@ -167,10 +171,33 @@ class ImageHost:
         except BaseException:
             context.close()
             raise
+        _open_hosts.add(self)
 
     def close(self) -> None:
-        """Stop the worker processes and close the data directory. No other thread may be using the host."""
-        self._context.close()
+        """Stop the worker processes and close the data directory. No other thread may be using the host.
+
+        Further uses of the host raise `HostClosedError`. Does nothing to a closed host, nor to one of the
+        parent process.
+        """
+        if self in _open_hosts:
+            self._context.close()
+            self._remove_services("was closed")
+
+    def _remove_services(self, reason: str) -> None:
+        _open_hosts.discard(self)
+        removed = vars(self).keys() - _KEPT
+        for name in removed:
+            delattr(self, name)
+        self._removed = dict.fromkeys(removed, reason)
+
+    if not TYPE_CHECKING:  # a type checker would accept any name
+
+        def __getattr__(self, name: str) -> object:
+            reason = vars(self).get("_removed", {}).get(name)
+            if reason is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            details = f"expected an open host but it {reason}; open one with ImageHost.open in this process"
+            raise HostClosedError(details)
 
     def __enter__(self) -> ImageHost:
         return self
@@ -301,3 +328,16 @@ class ImageHost:
         logged and undoes nothing.
         """
         return self._context.units.bus.subscribe(callback)
+
+
+_open_hosts: weakref.WeakSet[ImageHost] = weakref.WeakSet()
+
+
+def _remove_services_after_fork() -> None:
+    """End the hosts of the parent in its child: two processes must not share connections of databases."""
+    for host in tuple(_open_hosts):
+        host._remove_services("was opened by the parent of this process")  # noqa: SLF001 - of this module
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_remove_services_after_fork)

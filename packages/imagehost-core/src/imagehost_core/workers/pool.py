@@ -246,10 +246,9 @@ class ProcessPool:
 
     def detach_after_fork(self) -> None:
         """Reset the pool in a forked child; the worker processes belong to the parent."""
-        workers, closed = [*self._idle, *self._busy], self._closed
+        workers = [*self._idle, *self._busy]
         self._memory.close()
         self._reset()
-        self._closed = closed
         for worker in workers:
             worker.detach()
 
@@ -480,7 +479,8 @@ _pools: weakref.WeakSet[ProcessPool] = weakref.WeakSet()
 
 def _detach_all() -> None:
     for pool in list(_pools):
-        pool.detach_after_fork()
+        if not pool.closed:
+            pool.detach_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
