@@ -182,7 +182,7 @@ def test_a_page_names_each_module_with_a_503_or_a_cache_and_the_values_of_its_co
 ) -> None:
     lines = [line.split("|") for line in page(workspace, name).splitlines() if "| `imagehost_" in line]
     rows = [(cells[2].strip(" `"), cells[4]) for cells in lines]
-    defining = {"imagehost_core.errors", "imagehost_core._util.lru", "imagehost_core.services.read_cache"}
+    defining = {"imagehost_core.errors", "imagehost_core._util.lru", "imagehost_core.db.engines.database"}
     found = {
         ".".join(path.with_suffix("").parts[path.parts.index("src") + 1 :])
         for package in ("core", "server")

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost
-from imagehost_core.db import Database, SqliteDatabase
+from imagehost_core.db import Database, ReadCache, SqliteDatabase
 from imagehost_core.errors import NotFoundError
-from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.storage import LockManager
 from imagehost_core.testing import make_image
 

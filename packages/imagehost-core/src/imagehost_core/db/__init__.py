@@ -1,6 +1,6 @@
 """The database: accounts, albums, images and events in SQLite or PostgreSQL, and rate limit counters."""
 
-from imagehost_core.db.engines.database import Database
+from imagehost_core.db.engines.database import Database, ReadCache
 from imagehost_core.db.engines.postgres_rate_limits import PostgresRateLimitStore
 from imagehost_core.db.engines.rate_limits import RateLimitStore
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
@@ -29,6 +29,7 @@ __all__ = [
     "OutboxRepository",
     "PostgresRateLimitStore",
     "RateLimitStore",
+    "ReadCache",
     "SessionRepository",
     "SqliteDatabase",
     "StoredResponse",

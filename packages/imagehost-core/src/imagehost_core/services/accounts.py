@@ -11,6 +11,7 @@ import attrs
 from attrs import Factory, field, frozen
 
 from imagehost_core._util.fields import parse_choice
+from imagehost_core.db import ReadCache
 from imagehost_core.db.engines.database import ALL_IMAGES, Queryable, Transaction
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
@@ -25,7 +26,6 @@ from imagehost_core.lists import PageRequest, parse_page_request
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.principals import PrincipalCache
-from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.services.references import AccountRef, SessionRef, account_name_errors, session_id_of
 from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.storage.image_store import ImageFiles

@@ -8,6 +8,7 @@ from contextlib import suppress
 import attrs
 from attrs import Factory, field, frozen
 
+from imagehost_core.db import ReadCache
 from imagehost_core.db.lists.images import image_list_id
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError, quote_value
@@ -24,7 +25,6 @@ from imagehost_core.lists import (
     parse_page_request,
 )
 from imagehost_core.models import Account, Album, GalleryPage, Image, Page, PublicAlbum
-from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.services.references import AlbumRef, Owner, album_id_of, get_account
 
 IMAGES_IN_MEMORY = 2_000

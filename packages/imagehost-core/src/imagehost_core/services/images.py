@@ -14,6 +14,7 @@ import attrs
 from attrs import Factory, field, frozen
 
 from imagehost_core._util.clock import Clock
+from imagehost_core.db import ReadCache
 from imagehost_core.db.engines.database import Queryable
 from imagehost_core.errors import (
     ErrorCollector,
@@ -31,7 +32,6 @@ from imagehost_core.services.albums import record_membership_change, require_alb
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import apply_changes, validate_changes
 from imagehost_core.services.image_lists import ImageLists
-from imagehost_core.services.read_cache import ReadCache
 from imagehost_core.services.references import ImageRef, Owner, get_account, image_id_of, parse_image_ids
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory

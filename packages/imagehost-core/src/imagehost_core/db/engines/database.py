@@ -6,15 +6,16 @@ SQL is in `imagehost_core.db.engines.dialect`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, from_micros, to_micros
+from imagehost_core._util.lru import LRUCache
 from imagehost_core.db.engines.dialect import Dialect
 from imagehost_core.ids import AccountId, ImageId
 from imagehost_core.storage.generations import CacheLease
@@ -246,3 +247,43 @@ def optional_timestamp(row: SqlRow, name: str) -> datetime | None:
 def to_optional_micros(value: datetime | None) -> int | None:
     """Return the value to store in a nullable timestamp column."""
     return None if value is None else to_micros(value)
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class ReadCache(Generic[K, V]):
+    """The latest results of one kind of read, which the next commit of any process invalidates; thread-safe.
+
+    Whether anything was committed since is known from shared memory: that takes 0.5 µs, and a page of 20
+    images 200. So a result in memory is as current as one that is read now, and a page that many clients
+    request between two commits is read once. PostgreSQL has no such number, so there every result is read.
+
+    Args:
+        database: The database that is read.
+        max_weight: The limit on the total weight of all results.
+        weigh: Returns the weight of a result.
+    """
+
+    def __init__(self, database: Database, max_weight: int, weigh: Callable[[V], int]) -> None:
+        self._database = database
+        self._results: LRUCache[K, tuple[int, V]] = LRUCache(max_weight, lambda entry: weigh(entry[1]))
+
+    def get(self, key: K, read: Callable[[], V]) -> V:
+        """Return the result of a read, from memory if nothing was committed since it was read.
+
+        Args:
+            key: Everything that the result depends on beside the database.
+            read: Reads the result; what it raises is not kept.
+        """
+        # The version is taken first: a commit before the read then only makes the result outdated at once.
+        version = self._database.version()
+        if version is None:
+            return read()
+        kept = self._results.get(key)
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        result = read()
+        self._results.put(key, (version, result))
+        return result
