@@ -65,12 +65,27 @@ def test_an_unsafe_base_url_is_rejected(url: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "url", ["https://h", "https://h/", "https://h/v1/images", "https://h/v2", "https://h/xv1"]
-)
-def test_a_base_url_without_the_version_is_rejected(url: str) -> None:
+@pytest.mark.parametrize("url", ["https://h/v1/images", "https://h/v2", "https://h/v2/v1", "https://h/v10/"])
+def test_a_base_url_of_another_version_or_of_a_resource_is_rejected(url: str) -> None:
     with pytest.raises(ConfigurationError, match="ends in /v1 for base_url"):
         resolve(url, TOKEN, environ={})
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "images"),
+    [
+        ("https://h", "https://h/v1", "https://h/img"),
+        ("https://h/", "https://h/v1", "https://h/img"),
+        ("https://h/v1/", "https://h/v1", "https://h/img"),
+        ("https://h/api", "https://h/api/v1", "https://h/img"),
+        ("https://h/site", "https://h/site/v1", "https://h/site/img"),
+        ("https://h/xv1", "https://h/xv1/v1", "https://h/xv1/img"),
+    ],
+)
+def test_the_version_is_added_to_a_base_url_without_one(url: str, base: str, images: str) -> None:
+    config = resolve(url, TOKEN, environ={})
+    assert (config.base_url, config.cdn_url) == (base, images)
+    assert resolve(None, TOKEN, environ={"IMAGEHOST_BASE_URL": url}).base_url == base
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,12 @@ def test_an_invalid_source_is_rejected_with_its_type(source: Any) -> None:
         open_file(source)
 
 
+@pytest.mark.parametrize("url", ["https://example.com/a.png", "HTTP://example.com/a.png"])
+def test_a_url_is_no_source(url: str) -> None:
+    with pytest.raises(ValueError, match="download it first"):
+        open_file(url)
+
+
 def test_a_missing_path_is_a_file_not_found_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_file(tmp_path / "none.png")

@@ -14,6 +14,7 @@ import httpx2
 import pytest
 from attrs import frozen
 from tests.client.conftest import Caller, FaultyServer, http, serve_fake
+from tests.object_store import free_ports
 
 from imagehost_client import APIConnectionError, AsyncClient, Client
 from imagehost_client._cli.errors import find_hint
@@ -27,16 +28,16 @@ kinds = pytest.mark.parametrize("kind", ["sync", "async"])
 
 def caller(kind: str, url: str, token: str = "t", **http_client: Any) -> Caller:
     """Return a runner of calls; `http_client` are the options of an explicit httpx2 client."""
-    return Caller(
-        lambda: Client(url, token, http_client=httpx2.Client(**http_client) if http_client else None),
-        (
-            lambda: AsyncClient(
-                url, token, http_client=httpx2.AsyncClient(**http_client) if http_client else None
-            )
-        )
-        if kind == "async"
-        else None,
-    )
+
+    def new_client() -> Client:
+        explicit = httpx2.Client(**http_client) if http_client else None
+        return Client(url, token, http_client=explicit, allow_http=True)
+
+    def new_async_client() -> AsyncClient:
+        explicit = httpx2.AsyncClient(**http_client) if http_client else None
+        return AsyncClient(url, token, http_client=explicit, allow_http=True)
+
+    return Caller(new_client, new_async_client if kind == "async" else None)
 
 
 @pytest.fixture
@@ -68,9 +69,28 @@ def test_the_proxy_of_the_environment_is_used(
     kind: str, proxy: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
-    call = caller(kind, "http://nowhere.localhost/v1")
+    call = caller(kind, "http://nowhere.test/v1")
     assert call(lambda client: client.albums.list().first_page()).total == 0
-    assert requested(proxy) == ["http://nowhere.localhost/v1/albums nowhere.localhost"]
+    assert requested(proxy) == ["http://nowhere.test/v1/albums nowhere.test"]
+
+
+@kinds
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "nowhere.localhost"])
+def test_a_host_on_loopback_is_not_requested_through_the_proxy_of_the_environment(
+    kind: str, host: str, proxy: FaultyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+    (port,) = free_ports(1)
+    with pytest.raises(APIConnectionError):
+        caller(kind, f"http://{host}:{port}")(lambda client: client.with_options(max_retries=0).account())
+    assert requested(proxy) == []
+
+
+@kinds
+def test_a_port_without_tls_is_tried_once(kind: str, proxy: FaultyServer) -> None:
+    with pytest.raises(APIConnectionError, match=r"SSL.*attempts: 1$") as caught:
+        caller(kind, proxy.url.replace("http:", "https:"))(lambda client: client.account())
+    assert not caught.value.is_sent
 
 
 @frozen

@@ -88,6 +88,7 @@ def test_an_invalid_timestamp_is_none(text: str) -> None:
     ("cause", "idempotent", "retry_after", "retried"),
     [
         (FailureKind.NOT_SENT, False, None, True),
+        (FailureKind.NO_TLS, True, None, False),
         (FailureKind.UNKNOWN, False, None, False),
         (FailureKind.UNKNOWN, True, None, True),
         (429, False, None, True),

@@ -25,6 +25,7 @@ TOKEN_VARIABLE = "IMAGEHOST_TOKEN"  # noqa: S105 - the variable's name
 
 VERSION_PATH = "/v1"
 """The last path segment of the base URL: the version of the API."""
+_VERSION = re.compile(r"/v[0-9]+(/|$)")
 
 DEFAULT_TIMEOUT = 60.0
 """The network timeout of an attempt, in seconds. The host responds to an upload when the image is stored
@@ -82,15 +83,16 @@ def resolve(
     if not base:
         raise ConfigurationError(f"expected a URL for base_url or {BASE_URL_VARIABLE} but received none")
     parts = parse_url("base_url", base, allow_http=allow_http)
-    if not parts.path.rstrip("/").endswith(VERSION_PATH):
+    if _VERSION.search(parts.path.rstrip("/").removesuffix(VERSION_PATH)):
         raise ConfigurationError(
             f"expected a URL that ends in {VERSION_PATH} for base_url but received {base!r}"
         )
+    base = add_version(base)
     cdn = cdn_url or environ.get(CDN_URL_VARIABLE) or default_cdn_url(base)
     parse_url("cdn_url", cdn, allow_http=allow_http)
     text = (token if token is not None else environ.get(TOKEN_VARIABLE, "")).strip()
     return Config(
-        base_url=base.rstrip("/"),
+        base_url=base,
         cdn_url=cdn.rstrip("/"),
         token=_secret(text) if text else None,
         timeout=require_positive_seconds("timeout", timeout),
@@ -99,6 +101,11 @@ def resolve(
         pace=pace,
         app_info=require_app_info(app_info),
     )
+
+
+def add_version(base_url: str) -> str:
+    """Return a base URL with the version of the API at its end."""
+    return base_url.rstrip("/").removesuffix(VERSION_PATH) + VERSION_PATH
 
 
 def default_cdn_url(base_url: str) -> str:
@@ -142,6 +149,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def without_proxy(base_url: str) -> dict[str, None] | None:
+    """Return httpx2's `mounts` of a client: a host on loopback is not requested through a proxy."""
+    host = urlsplit(base_url).hostname or ""
+    return {f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_loopback(host) else None
 
 
 def _secret(text: str) -> Secret:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, aclosing, closing
+from ssl import SSLError
 from typing import Any, TypeVar
 
 import httpx2
@@ -330,5 +331,16 @@ def _reply(response: httpx2.Response, body: bytes) -> Reply:
 
 def _failure(error: httpx2.RequestError) -> Failure:
     kind = FailureKind.NOT_SENT if isinstance(error, CONNECT_ERRORS) else FailureKind.UNKNOWN
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    tls_error = next((cause for cause in _causes(error) if isinstance(cause, SSLError)), None)
+    if kind is FailureKind.NOT_SENT and tls_error is not None:
+        kind = FailureKind.NO_TLS
+    reason = str(error) or str(tls_error or "")
+    text = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
     return Failure(kind, isinstance(error, httpx2.TimeoutException), text, qualified_name(type(error)))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__

@@ -303,7 +303,7 @@ def connection_error(failure: Failure, details: str) -> APIConnectionError:
     """Return the error of an attempt without a complete response."""
     kind = APITimeoutError if failure.timed_out else APIConnectionError
     error = kind(details)
-    error.is_sent = failure.kind is not FailureKind.NOT_SENT
+    error.is_sent = may_be_processed(failure.kind)
     return error
 
 

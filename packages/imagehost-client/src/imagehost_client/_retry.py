@@ -24,6 +24,8 @@ class FailureKind(Enum):
 
     NOT_SENT = "request not sent"
     """No connection was established: the host has not processed the request."""
+    NO_TLS = "TLS failed"
+    """The certificate is not trusted, or the port has no TLS: another attempt does not change that."""
     UNKNOWN = "outcome unknown"
     """The connection broke or timed out: the host may have processed the request."""
 
@@ -58,6 +60,8 @@ def should_retry(cause: FailureKind | int, *, idempotent: bool, retry_after: flo
         idempotent: Whether sending the request twice has the same effect as sending it once.
         retry_after: The delay that the response requests, in seconds.
     """
+    if cause is FailureKind.NO_TLS:
+        return False
     if isinstance(cause, FailureKind):
         return idempotent or cause is FailureKind.NOT_SENT
     if cause == 409:
@@ -73,7 +77,7 @@ def may_be_processed(cause: FailureKind | int) -> bool:
     Args:
         cause: The kind of failure, or the status of the response.
     """
-    return cause not in {FailureKind.NOT_SENT, 429}
+    return cause not in {FailureKind.NOT_SENT, FailureKind.NO_TLS, 429}
 
 
 def retry_delay(

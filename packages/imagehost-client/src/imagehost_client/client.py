@@ -18,6 +18,7 @@ from imagehost_client._base import (
 )
 from imagehost_client._calls.call import Call
 from imagehost_client._calls.images import ImageDownload
+from imagehost_client._config import without_proxy
 from imagehost_client._exchange import exchange, raw_exchange
 from imagehost_client._types import Source
 from imagehost_client.downloads import ImageStream, Transfer, save
@@ -108,7 +109,10 @@ class Client(BaseClient["httpx2.BaseTransport", "httpx2.Client", "UploadIterator
 
         from imagehost_client._drivers import SyncDriver
 
-        self._driver = SyncDriver(http_client or httpx2.Client(transport=transport), self.config.token)
+        if http_client is None:
+            mounts = without_proxy(self.config.base_url)
+            http_client = httpx2.Client(transport=transport, mounts=mounts)
+        self._driver = SyncDriver(http_client, self.config.token)
         return self._driver
 
     @property

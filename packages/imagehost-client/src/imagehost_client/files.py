@@ -70,11 +70,14 @@ def open_file(source: Source, filename: str | None = None) -> File:
     Raises:
         OSError: The file cannot be opened or read.
         TypeError: The source has another type, or is a file in text mode.
+        ValueError: The source is a URL.
     """
     content: object = source
     if isinstance(source, tuple):
         name, content = source
         filename = filename or name
+    if isinstance(content, str) and content.lower().startswith(("http://", "https://")):
+        raise ValueError(f"expected a path or bytes for source but received {content!r}: download it first")
     if isinstance(content, (str, os.PathLike)):
         path = Path(content)
         return _measure(path.open("rb"), filename or path.name, close_on_done=True)

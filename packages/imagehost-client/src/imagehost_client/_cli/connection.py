@@ -100,7 +100,7 @@ def normalise_base_url(text: str) -> str:
     if "://" not in text:
         host = urlsplit(f"//{text}").hostname or ""
         text = f"{'http' if _config.is_loopback(host) else 'https'}://{text}"
-    return text.rstrip("/").removesuffix(_config.VERSION_PATH) + _config.VERSION_PATH
+    return _config.add_version(text)
 
 
 def _token(
