@@ -50,6 +50,18 @@ def test_folders_patterns_and_standard_input_are_uploaded_together(
     assert (status, len(lines), names(host)) == (0, 3, ["b.gif", "c.png", "stdin"])
 
 
+def test_upload_says_how_many_files_publish_a_place_unless_that_was_decided(
+    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "has_place", lambda path: Path(path).name == "a.png")
+    messages = run("upload", files / "a.png", files / "b.gif")[2]
+    assert "1 of 2 files tell in EXIF where they were taken" in messages
+    assert "EXIF" not in run("upload", files / "b.gif")[2]
+    for option in ("--keep-exif", "--remove-exif"):
+        status, _, messages = run("upload", files / "a.png", option)
+        assert (status, "EXIF" in messages) == (0, False)
+
+
 def test_standard_input_must_not_be_a_terminal(run_on_terminal: Run) -> None:
     status, _, messages = run_on_terminal("upload", "-")
     assert (status, "received a terminal" in messages) == (2, True)

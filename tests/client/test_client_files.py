@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 import tempfile
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_client.files import SPOOL_BYTES, expand_sources, open_file
+from imagehost_client.files import SPOOL_BYTES, expand_sources, has_place, open_file
 
 
 class Pipe(io.RawIOBase):
@@ -111,6 +112,33 @@ def test_an_invalid_source_is_rejected_with_its_type(source: Any) -> None:
 def test_a_url_is_no_source(url: str) -> None:
     with pytest.raises(ValueError, match="download it first"):
         open_file(url)
+
+
+def write_photograph(path: Path, order: bytes, gps: tuple[int, ...]) -> Path:
+    """Write the start of a JPEG whose EXIF has a GPS directory with some tags."""
+    sign = "<" if order == b"II" else ">"
+    entries = b"".join(struct.pack(f"{sign}HHLL", tag, 1, 1, 0) for tag in gps)
+    directory = struct.pack(f"{sign}HHHLL", 1, 0x8825, 4, 1, 26) + bytes(4)
+    tiff = order + struct.pack(f"{sign}HL", 42, 8) + directory + struct.pack(f"{sign}H", len(gps)) + entries
+    path.write_bytes(b"\xff\xd8\xff\xe1" + struct.pack(">H", len(tiff) + 8) + b"Exif\0\0" + tiff)
+    return path
+
+
+@pytest.mark.parametrize("order", [b"II", b"MM"])
+@pytest.mark.parametrize(("gps", "expected"), [((0, 1, 2, 3, 4), True), ((0,), False), ((), False)])
+def test_a_photograph_has_a_place_if_its_gps_directory_has_a_latitude(
+    order: bytes, gps: tuple[int, ...], expected: bool, tmp_path: Path
+) -> None:
+    assert has_place(write_photograph(tmp_path / "a.jpg", order, gps)) is expected
+
+
+@given(st.binary(max_size=60), st.booleans())
+def test_a_file_of_any_bytes_has_a_place_or_none(content: bytes, is_exif: bool) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "a.jpg"
+        path.write_bytes((b"\xff\xd8\xff\xe1\0\x60Exif\0\0II*\0" if is_exif else b"") + content)
+        assert has_place(path) in (True, False)
+    assert not has_place(path)
 
 
 def test_a_missing_path_is_a_file_not_found_error(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 from collections.abc import AsyncIterable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -176,3 +178,25 @@ def _images_in(directory: Path) -> Iterator[Path]:
     for path in sorted(directory.rglob("*")):
         if path.suffix.lower() in MEDIA_TYPES and path.is_file():
             yield path
+
+
+_EXIF, _EXIF_BYTES = b"Exif\0\0", 1 << 17
+"""The start of EXIF, and the first bytes of a JPEG that have it: it is an early segment of at most 64 KiB."""
+_GPS_TAG, _LATITUDE_TAG = 0x8825, 2
+"""The tags of EXIF for the address of the GPS directory, and for the latitude in it (CIPA DC-008, 4.6)."""
+
+
+def has_place(path: str | os.PathLike[str]) -> bool:
+    """Return whether a JPEG states in EXIF where it was taken; `False` for what cannot be read."""
+    with suppress(OSError, struct.error, KeyError), Path(path).open("rb") as file:
+        head, _, tiff = file.read(_EXIF_BYTES).partition(_EXIF)
+        order = {b"II": "<", b"MM": ">"}[tiff[:2]]
+
+        def tags(offset: int) -> dict[int, int]:
+            (count,) = struct.unpack_from(f"{order}H", tiff, offset)
+            entries = (struct.unpack_from(f"{order}H6xL", tiff, offset + 2 + 12 * n) for n in range(count))
+            return dict(entries)
+
+        first = tags(struct.unpack_from(f"{order}L", tiff, 4)[0])
+        return head[:2] == b"\xff\xd8" and _GPS_TAG in first and _LATITUDE_TAG in tags(first[_GPS_TAG])
+    return False

@@ -38,7 +38,7 @@ from imagehost_client.errors import (
     UnavailableError,
     UnsupportedMediaTypeError,
 )
-from imagehost_client.files import expand_sources, open_file
+from imagehost_client.files import expand_sources, has_place, open_file
 from imagehost_client.models import Image
 from imagehost_client.uploads import UploadInterrupted
 
@@ -221,6 +221,8 @@ class Job:
             UploadInterrupted: Ctrl-C was pressed; the lines of what was stored are printed.
         """
         files, finished = list(sources), []
+        if self.options.get("remove_exif") is None:
+            self._warn_of_places(files)
         with ProgressBar(self.context.console, files) as bar:
             options: BatchOptions = {**self.options, "progress": bar.progress}
             uploads = self.client.upload_iter(files, **options)
@@ -236,6 +238,14 @@ class Job:
                         self._report(bar, result)
                 raise UploadInterrupted(uploads.results, uploads.total) from None
         return finished
+
+    def _warn_of_places(self, files: Sequence[Source]) -> None:
+        count = sum(isinstance(file, (str, os.PathLike)) and has_place(file) for file in files)
+        if count:
+            self.context.console.note(
+                f"{count} of {counted(len(files), 'file')} tell in EXIF where they were taken, which hosts "
+                "keep by default; --remove-exif removes it, --keep-exif omits this note"
+            )
 
     def _report(self, bar: ProgressBar, result: UploadResult) -> None:
         """Print the line or the error of a file; files that were not attempted are printed at the end."""
@@ -272,7 +282,8 @@ class Job:
 @click.option("--quality", type=QUALITY, metavar="N", help="1 to 100.")
 @click.option("--stored-format", "format", type=choices(UPLOAD_FORMATS), help="Format in which to store.")
 @flag("--keep-format", "convert_to_webp", False, "Do not convert to WebP.")
-@flag("--remove-exif", "remove_exif", True)
+@flag("--remove-exif", "remove_exif", True, "Remove the metadata, such as the place.")
+@flag("--keep-exif", "remove_exif", False, "Keep the metadata, without a note about places.")
 @flag("--auto-rename", "auto_rename", True, "Store under a random file name.")
 @click.option("--checksum", is_flag=True, help="Verify checksums (with --keep-format).")
 @click.option("--parallel", type=POSITIVE, default=4, metavar="N", help="Concurrent uploads.  [default: 4]")
