@@ -42,7 +42,7 @@ SLOW = "(slow or external) and not faults"
 PARALLEL = ("-n", str(min(4, (os.cpu_count() or 1) + 1)), "--dist=worksteal")
 """Options of pytest-xdist: one process more than cores, because tests wait for servers, syncs and times.
 worksteal keeps a module's tests together, and the servers they share."""
-WAITING = ("-n", str(min(6, 2 * (os.cpu_count() or 1) + 1)), "--dist=worksteal")
+WAITING = ("-n", str(min(6, 2 * (os.cpu_count() or 1))), "--dist=worksteal")
 """The same of the tests of `extended`, which use the processors for less than half of their time."""
 TIMED = ("-n", str(min(2, os.cpu_count() or 1)), "--dist=loadfile")
 """Options of pytest-xdist: at most one process for each core, and a module's tests one after the other."""

@@ -11,6 +11,7 @@ import random
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -164,7 +165,11 @@ def pid_of_handler(server: RunningServer) -> int:
 
 
 def open_files(pid: int) -> set[str]:
-    return {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    paths = set()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            paths.add(str(path.readlink()))
+    return paths
 
 
 def test_no_response_is_wrong_while_system_calls_of_the_server_fail(

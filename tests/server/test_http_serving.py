@@ -287,3 +287,12 @@ def test_a_password_hash_is_argon2id_with_a_random_salt() -> None:
     first, second = hash_password(password), hash_password(password)
     assert first.startswith("$argon2id$")
     assert first != second
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a second socket cannot be bound to the port there")
+def test_a_free_port_is_given_to_no_other_program_until_the_server_listens() -> None:
+    port = free_port("127.0.0.1")
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        assert listener.getsockname()[1] == port

@@ -125,13 +125,23 @@ def raise_file_limit(count: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
+_free_ports: list[socket.socket] = []
+"""Bound to the free ports until the server listens, or other programs could be given them meanwhile."""
+
+
 def free_port(host: str) -> int:
-    """Return a free port of an interface.
+    """Return a free port of an interface, which stays free for the server of this process.
 
     Raises:
         OSError: There is no such interface.
     """
-    return _bind(host, 0)
+    probe = _bind(host, 0)
+    port = int(probe.getsockname()[1])
+    if sys.platform == "win32":
+        probe.close()  # a second socket could not be bound to its port
+    else:
+        _free_ports.append(probe)
+    return port
 
 
 def require_free_port(host: str, port: int, timeout: float = PORT_WAIT_SECONDS) -> None:
@@ -148,7 +158,7 @@ def require_free_port(host: str, port: int, timeout: float = PORT_WAIT_SECONDS) 
     deadline = time.monotonic() + timeout
     while True:
         try:
-            _bind(host, port)
+            _bind(host, port).close()
         except OSError as error:
             if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
                 raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
@@ -157,10 +167,14 @@ def require_free_port(host: str, port: int, timeout: float = PORT_WAIT_SECONDS) 
             return
 
 
-def _bind(host: str, port: int) -> int:
+def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
+    probe = socket.socket(family, socket.SOCK_STREAM)
+    try:
         # As for the server's own socket: connections in TIME_WAIT do not occupy the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host, port))
-        return int(probe.getsockname()[1])
+    except BaseException:
+        probe.close()
+        raise
+    return probe
