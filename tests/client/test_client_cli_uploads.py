@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import json
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import PIL.ExifTags
+import PIL.Image
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,16 +56,31 @@ def test_folders_patterns_and_standard_input_are_uploaded_together(
     assert (status, len(lines), names(host)) == (0, 3, ["b.gif", "c.png", "stdin"])
 
 
-def test_upload_says_how_many_files_publish_a_place_unless_that_was_decided(
-    run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(uploads, "has_place", lambda path: Path(path).name == "a.png")
-    messages = run("upload", files / "a.png", files / "b.gif")[2]
+def test_upload_says_how_many_files_publish_a_place_unless_that_was_decided(run: Run, tmp_path: Path) -> None:
+    photo, other = tmp_path / "a.jpg", tmp_path / "b.png"
+    exif, file = PIL.Image.Exif(), io.BytesIO()
+    exif.get_ifd(PIL.ExifTags.IFD.GPSInfo)[PIL.ExifTags.GPS.GPSLatitude] = (48.0, 51.0, 30.0)
+    PIL.Image.new("RGB", (8, 8)).save(file, "JPEG", exif=exif)
+    photo.write_bytes(file.getvalue())
+    other.write_bytes(make_png())
+    messages = run("upload", photo, other)[2]
     assert "1 of 2 files tell in EXIF where they were taken" in messages
-    assert "EXIF" not in run("upload", files / "b.gif")[2]
+    assert "EXIF" not in run("upload", other)[2]
     for option in ("--keep-exif", "--remove-exif"):
-        status, _, messages = run("upload", files / "a.png", option)
+        status, _, messages = run("upload", photo, option)
         assert (status, "EXIF" in messages) == (0, False)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_named_pipe_is_uploaded_with_all_its_bytes(run: Run, host: FakeImageHost, tmp_path: Path) -> None:
+    pipe, content = tmp_path / "pipe.png", make_png(7, 5)
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,), daemon=True)
+    writer.start()
+    status, lines, _ = run("upload", pipe, "--json", "--keep-format")
+    record = json.loads(lines[0])
+    assert (status, record["sha256"]) == (0, hashlib.sha256(content).hexdigest())
+    writer.join(10)
 
 
 def test_standard_input_must_not_be_a_terminal(run_on_terminal: Run) -> None:

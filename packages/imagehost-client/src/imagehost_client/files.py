@@ -187,7 +187,12 @@ _GPS_TAG, _LATITUDE_TAG = 0x8825, 2
 
 
 def has_place(path: str | os.PathLike[str]) -> bool:
-    """Return whether a JPEG states in EXIF where it was taken; `False` for what cannot be read."""
+    """Return whether a JPEG states in EXIF where it was taken; `False` for what cannot be read.
+
+    A pipe is left alone: what is read from it would be missing in the upload.
+    """
+    if not Path(path).is_file():
+        return False
     with suppress(OSError, struct.error, KeyError), Path(path).open("rb") as file:
         head, _, tiff = file.read(_EXIF_BYTES).partition(_EXIF)
         order = {b"II": "<", b"MM": ">"}[tiff[:2]]
