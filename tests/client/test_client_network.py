@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
+import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,13 +88,6 @@ def test_a_host_on_loopback_is_not_requested_through_the_proxy_of_the_environmen
     assert requested(proxy) == []
 
 
-@kinds
-def test_a_port_without_tls_is_tried_once(kind: str, proxy: FaultyServer) -> None:
-    with pytest.raises(APIConnectionError, match=r"SSL.*attempts: 1$") as caught:
-        caller(kind, proxy.url.replace("http:", "https:"))(lambda client: client.account())
-    assert not caught.value.is_sent
-
-
 @frozen
 class Secure:
     """The host in memory behind TLS, with its certificate file."""
@@ -150,3 +145,32 @@ def test_a_host_with_an_untrusted_certificate_gets_no_request(
     assert len(secure.host.requests) == before
     assert "SSL_CERT_FILE" in (find_hint(caught.value, None) or "")
     assert token not in f"{caught.value!r}{caplog.text}"
+
+
+@kinds
+@pytest.mark.parametrize(
+    ("response", "attempts"),
+    [(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", 1), (b"", 2)],
+    ids=["no TLS", "cut"],
+)
+def test_a_port_without_tls_is_tried_once_and_a_handshake_that_is_cut_again(
+    kind: str, response: bytes, attempts: int
+) -> None:
+    connections = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def respond() -> None:
+            for _ in range(attempts):
+                connection, _ = listener.accept()
+                with connection:
+                    connections.append(connection.recv(4_096))
+                    connection.sendall(response)
+
+        thread = threading.Thread(target=respond, daemon=True)
+        thread.start()
+        call = caller(kind, f"https://127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(APIConnectionError, match=rf"SSL.*attempts: {attempts}") as caught:
+            call(lambda client: client.with_options(max_retries=1).account())
+        thread.join(10)
+    assert len(connections) == attempts
+    assert not caught.value.is_sent

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import ExitStack, aclosing, closing
-from ssl import SSLError
+from ssl import SSLEOFError, SSLError, SSLSyscallError, SSLZeroReturnError
 from typing import Any, TypeVar
 
 import httpx2
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 CONNECT_ERRORS = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
 """The exceptions of httpx2 that are raised before a request is sent."""
+CUT_HANDSHAKES = (SSLEOFError, SSLSyscallError, SSLZeroReturnError)
+"""The TLS errors of a connection that ended, rather than of what the host sent."""
 
 DEADLINE_EXCEEDED = Failure(
     FailureKind.UNKNOWN,
@@ -332,7 +334,8 @@ def _reply(response: httpx2.Response, body: bytes) -> Reply:
 def _failure(error: httpx2.RequestError) -> Failure:
     kind = FailureKind.NOT_SENT if isinstance(error, CONNECT_ERRORS) else FailureKind.UNKNOWN
     tls_error = next((cause for cause in _causes(error) if isinstance(cause, SSLError)), None)
-    if kind is FailureKind.NOT_SENT and tls_error is not None:
+    # A handshake that is cut, as by a proxy that restarts, can succeed next time.
+    if kind is FailureKind.NOT_SENT and tls_error is not None and not isinstance(tls_error, CUT_HANDSHAKES):
         kind = FailureKind.NO_TLS
     reason = str(error) or str(tls_error or "")
     text = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
