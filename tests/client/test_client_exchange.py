@@ -44,6 +44,7 @@ class ScriptedCall:
         self.slept: list[float] = []
         self.result: Any = None
         self.elapsed = 0.0
+        self._durations = iter(options.pop("durations", ()))
         self.environment = options.pop("environment", None) or Environment()
         self.environment.now = lambda: NOW + timedelta(seconds=self.elapsed)
         self.environment.monotonic = lambda: self.elapsed
@@ -66,7 +67,7 @@ class ScriptedCall:
             self.elapsed += step.seconds
             return None
         self.sent.append(step)
-        self.elapsed += 1
+        self.elapsed += next(self._durations, 1)
         return self._outcomes.pop(0)
 
 
@@ -237,6 +238,42 @@ def test_a_deadline_limits_attempts_and_delays_together() -> None:
     assert scripted.sent[0].timeout == 30.0
     assert ScriptedCall(albums.get_album(1), reply(ALBUM), timeout=None).sent[0].timeout is None
     assert ScriptedCall(albums.get_album(1), reply(ALBUM), timeout=None, deadline=5.0).sent[0].timeout == 5.0
+
+
+def test_a_call_with_json_ends_within_a_minute_on_a_mute_host() -> None:
+    with pytest.raises(errors.APITimeoutError, match=r"attempts: 1$"):
+        ScriptedCall(albums.get_album(1), TIMED_OUT, durations=[60])
+    scripted = ScriptedCall(albums.get_album(1), TIMED_OUT, TIMED_OUT, reply(ALBUM), durations=[20, 20, 5])
+    assert [send.timeout for send in scripted.sent] == [60, 39.75, 19.25]
+    longer = ScriptedCall(albums.get_album(1), TIMED_OUT, reply(ALBUM), durations=[60], timeout=90.0)
+    assert [send.timeout for send in longer.sent] == [90, 29.75]
+    unlimited = [{"deadline": None}, {"timeout": None}]
+    for options in unlimited:
+        patient = ScriptedCall(albums.get_album(1), TIMED_OUT, reply(ALBUM), durations=[99], **options)
+        assert patient.result.meta.attempts == 2
+
+
+def test_the_default_time_of_a_call_has_no_waits_that_the_host_asks_for() -> None:
+    busy = [error_reply("SERVICE_UNAVAILABLE", 503, retry_after="60")] * 3
+    scripted = ScriptedCall(albums.get_album(1), *busy, reply(ALBUM), durations=[10] * 4)
+    assert [send.time_left for send in scripted.sent] == [60, 50, 40, 30]
+    environment = Environment()
+    ScriptedCall(albums.get_album(1), limited(0, 59), environment=environment, pace=True)
+    paced = ScriptedCall(albums.get_album(1), BUSY, reply(ALBUM), environment=environment, pace=True)
+    assert [send.time_left for send in paced.sent] == [60, 58.75]
+
+
+def test_a_transfer_of_a_file_has_no_time_by_default() -> None:
+    for call in (uploads.upload(b"a"), images.render_image("a")):
+        with pytest.raises(errors.ValidationError):
+            ScriptedCall(call, CONNECTION_LOST, error_reply("VALIDATION_ERROR", 422), durations=[900])
+
+
+def test_a_call_during_which_the_system_has_slept_is_tried_again() -> None:
+    scripted = ScriptedCall(albums.get_album(1), TIMED_OUT, reply(ALBUM), durations=[3 * 3_600])
+    assert [send.time_left for send in scripted.sent] == [60, 59.75]
+    with pytest.raises(errors.APITimeoutError):
+        ScriptedCall(albums.get_album(1), TIMED_OUT, deadline=60.0, durations=[3 * 3_600])
 
 
 def limited(remaining: int, seconds: float) -> Reply:

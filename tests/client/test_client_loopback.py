@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import logging
 import random
@@ -12,12 +13,15 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.client.conftest import (
     Behaviour,
     Caller,
@@ -47,6 +51,8 @@ from imagehost_client import (
     SourceChangedError,
     UnavailableError,
 )
+from imagehost_client._drivers import TransferRate
+from imagehost_client._exchange import BodyError
 from imagehost_client.testing import FakeImageHost, make_png
 
 TOKEN = "ihk_0123456789abcdefghijklmnopqrstuvwxyz"
@@ -340,6 +346,73 @@ def test_a_deadline_ends_a_slow_attempt(kind: str, slow: Behaviour) -> None:
         with pytest.raises(APITimeoutError, match=r"deadline|WriteTimeout"):
             caller(kind, server.url)(call)
         assert len(server.plan) == 8
+
+
+def respond_slowly_with_an_image(connection: socket.socket, server: FaultyServer) -> None:
+    """Send an image byte by byte, each within the timeout."""
+    read_request(connection)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\nContent-Length: 100000\r\n\r\n")
+    while not server.stopped():
+        connection.sendall(b" ")
+        time.sleep(0.02)
+
+
+@both
+@pytest.mark.parametrize(
+    ("slow", "call"),
+    [
+        (respond_slowly, lambda client: client.albums.get(1)),
+        (respond_slowly_with_an_image, lambda client: client.images.render("a")),
+        (respond_slowly_with_an_image, lambda client: client.images.download("a", io.BytesIO())),
+        (read_slowly, lambda client: client.upload(bytes(50_000_000))),
+    ],
+    ids=["JSON", "render", "download", "upload"],
+)
+def test_a_body_that_is_transferred_too_slowly_ends_the_attempt(
+    kind: str, slow: Behaviour, call: Callable[[Any], Any]
+) -> None:
+    def hurried(client: Any) -> Any:
+        """Call with a clock of which a second lasts a millisecond."""
+        client._driver.monotonic = lambda: 1_000 * time.monotonic()
+        return call(client.with_options(max_retries=0, deadline=None))
+
+    with FaultyServer(UploadStore()) as server:
+        server.plan.append(slow)
+        with pytest.raises(APITimeoutError, match="less than 1,024 bytes per second for 60 seconds"):
+            caller(kind, server.url)(hurried)
+
+
+def test_the_default_deadline_ends_a_response_that_is_not_that_slow() -> None:
+    def respond(connection: socket.socket, server: FaultyServer) -> None:
+        read_request(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+        while not server.stopped():
+            connection.sendall(bytes(100_000))
+            time.sleep(0.02)
+
+    with FaultyServer(UploadStore()) as server, Client(server.url, TOKEN) as client:
+        client._driver.monotonic = client.environment.monotonic = lambda: 1_000 * time.monotonic()
+        server.plan.append(respond)
+        with pytest.raises(APITimeoutError, match=r"no response before the deadline; attempts: 1$"):
+            client.albums.get(1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 90)), max_size=50))
+def test_a_rate_is_measured_over_a_minute_of_waiting(parts: list[tuple[int, int]]) -> None:
+    now, size, seconds = 0, 0, 0
+    rate = TransferRate(lambda: now)
+    for part_size, duration in parts:
+        now += 1_000  # the program does something else
+        rate.restart()
+        now += duration
+        size, seconds = size + part_size, seconds + duration
+        if seconds >= 60 and size < 1_024 * seconds:
+            with pytest.raises(BodyError):
+                rate.count(part_size)
+            return
+        rate.count(part_size)
+        if seconds >= 60:
+            size, seconds = 0, 0
 
 
 def test_the_log_has_attempts_and_retry_decisions_and_no_tokens(caplog: pytest.LogCaptureFixture) -> None:

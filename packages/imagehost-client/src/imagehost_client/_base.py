@@ -130,7 +130,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
         *,
         cdn_url: str | None = None,
         timeout: float | None = _config.DEFAULT_TIMEOUT,
-        deadline: float | None = None,
+        deadline: float | Unset | None = UNSET,
         max_retries: int = 3,
         pace: bool = False,
         allow_http: bool = False,

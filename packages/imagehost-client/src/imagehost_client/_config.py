@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from imagehost_client._redact import Secret, redact_url
 from imagehost_client._retry import RetryPolicy
+from imagehost_client._types import UNSET, Unset
 from imagehost_client.errors import ConfigurationError
 
 __all__ = ["__version__"]
@@ -30,6 +31,8 @@ _VERSION = re.compile(r"/v[0-9]+(/|$)")
 DEFAULT_TIMEOUT = 60.0
 """The network timeout of an attempt, in seconds. The host responds to an upload when the image is stored
 durably, so the timeout exceeds the time to re-encode the largest image."""
+DEFAULT_DEADLINE = 60.0
+"""The time limit of a call with JSON, in seconds, unless the timeout of an attempt is longer."""
 
 
 @frozen(kw_only=True)
@@ -41,7 +44,8 @@ class Config:
         cdn_url: The base URL of image delivery, without a trailing slash.
         token: The API token; `None` for anonymous calls.
         timeout: The network timeout of an attempt, in seconds; `None` for no timeout.
-        deadline: The time limit of a call with all its retries, in seconds; `None` for no limit.
+        deadline: The time limit of a call with all its retries, in seconds; `None` for no limit. Unset, it is
+            `default_deadline` for calls with JSON, and transfers of files have a minimum rate instead.
         retry: The limits of retries.
         pace: Whether a call waits for the rate limit window to end instead of exceeding the limit.
         app_info: The name and version of the program, for the `User-Agent`.
@@ -53,12 +57,16 @@ class Config:
     cdn_url: str
     token: Secret | None = None
     timeout: float | None = DEFAULT_TIMEOUT
-    deadline: float | None = None
+    deadline: float | Unset | None = UNSET
     retry: RetryPolicy = field(factory=RetryPolicy)
     pace: bool = False
     app_info: str | None = None
     extra_headers: Mapping[str, str] = field(factory=dict, repr=False)
     extra_query: Mapping[str, str] = field(factory=dict)
+
+    def default_deadline(self) -> float | None:
+        """Return the time limit of a call with JSON where none is set: not less than one attempt has."""
+        return None if self.timeout is None else max(DEFAULT_DEADLINE, self.timeout)
 
 
 def resolve(
@@ -67,7 +75,7 @@ def resolve(
     *,
     cdn_url: str | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
-    deadline: float | None = None,
+    deadline: float | Unset | None = UNSET,
     max_retries: int = 3,
     pace: bool = False,
     allow_http: bool = False,
@@ -96,7 +104,7 @@ def resolve(
         cdn_url=cdn.rstrip("/"),
         token=_secret(text) if text else None,
         timeout=require_positive_seconds("timeout", timeout),
-        deadline=require_positive_seconds("deadline", deadline),
+        deadline=deadline if deadline is UNSET else require_positive_seconds("deadline", deadline),
         retry=RetryPolicy(max_retries=max_retries),
         pace=pace,
         app_info=require_app_info(app_info),

@@ -42,6 +42,20 @@ DEADLINE_EXCEEDED = Failure(
 )
 """The outcome of an attempt that the call's deadline ends."""
 
+MIN_BYTES_PER_SECOND = 1_024
+"""The slowest rate of a body, which is that of hosts."""
+SENT_BYTES = 65_536
+"""The size of a part of a request's body whose time is measured, in bytes."""
+RATE_SECONDS = 60.0
+"""The time over which a rate is measured, in seconds; only waits for the network count."""
+TOO_SLOW = Failure(
+    FailureKind.UNKNOWN,
+    timed_out=True,
+    text=f"less than {MIN_BYTES_PER_SECOND:,} bytes per second for {RATE_SECONDS:.0f} seconds",
+    exception_name="timeout",
+)
+"""The outcome of an attempt whose request or response is transferred too slowly."""
+
 
 class SyncDriver:
     """Executes the steps of exchanges in the calling thread.
@@ -52,12 +66,14 @@ class SyncDriver:
 
     Attributes:
         sleep: The function that replaces delays, in tests.
+        monotonic: The clock of the rates and deadlines of bodies.
     """
 
     def __init__(self, http: httpx2.Client, token: Secret | None) -> None:
         self.http = http
         self.token = token
         self.sleep: Callable[[float], None] | None = None
+        self.monotonic: Callable[[], float] = time.monotonic
 
     def run(self, steps: Steps[T], cancelled: threading.Event | None = None) -> T:
         """Execute all steps, and return the result.
@@ -93,11 +109,11 @@ class SyncDriver:
 
     def _send(self, step: Send, cancelled: threading.Event | None) -> Reply | Failure:
         """Send a request; an image stays unread where the step has a place for the open response."""
-        deadline = None if step.time_left is None else time.monotonic() + step.time_left
+        deadline = None if step.time_left is None else self.monotonic() + step.time_left
         content = step.content
         body: bytes | Iterator[bytes] | None
         if isinstance(content, Multipart):
-            body = _before_deadline(deadline, _until_cancelled(cancelled, content.chunks()))
+            body = self._sent_in_time(deadline, _until_cancelled(cancelled, content.chunks()))
         else:
             body = content
         with span(step, self.http) as request_span:
@@ -109,11 +125,11 @@ class SyncDriver:
                     step.opened.response = response
                     return request_span.finish(_reply(response, b""))
                 with closing(response):
-                    outcome = _reply(response, b"".join(_before_deadline(deadline, response.iter_bytes())))
+                    outcome = _reply(response, b"".join(self._received_in_time(deadline, response)))
             except httpx2.RequestError as error:
                 outcome = _failure(error)
-            except _DeadlineError:
-                outcome = DEADLINE_EXCEEDED
+            except BodyError as error:
+                outcome = error.failure
             return request_span.finish(outcome)
 
     def receive(self, opened: OpenResponse, time_left: float | None) -> Iterator[bytes]:
@@ -128,13 +144,11 @@ class SyncDriver:
         """
         response = opened.response
         assert isinstance(response, httpx2.Response)
-        deadline = None if time_left is None else time.monotonic() + time_left
+        deadline = None if time_left is None else self.monotonic() + time_left
         try:
-            yield from _before_deadline(deadline, response.iter_bytes())
+            yield from self._received_in_time(deadline, response)
         except httpx2.RequestError as error:
             failure = _failure(error)
-        except _DeadlineError:
-            failure = DEADLINE_EXCEEDED
         else:
             return
         finally:
@@ -147,6 +161,61 @@ class SyncDriver:
             opened.response.close()
         opened.response = None
 
+    def _received_in_time(self, deadline: float | None, response: httpx2.Response) -> Iterator[bytes]:
+        """Return the body of a response.
+
+        Raises:
+            BodyError: It is too slow, or the deadline has passed.
+        """
+        rate = TransferRate(self.monotonic)
+        for chunk in response.iter_bytes():
+            if deadline is not None and self.monotonic() > deadline:
+                raise BodyError(DEADLINE_EXCEEDED)
+            rate.count(len(chunk))
+            yield chunk
+            rate.restart()
+
+    def _sent_in_time(self, deadline: float | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Return the body of a request, as `_received_in_time` does."""
+        rate = TransferRate(self.monotonic)
+        for chunk in chunks:
+            for start in range(0, len(chunk), SENT_BYTES):
+                if deadline is not None and self.monotonic() > deadline:
+                    raise BodyError(DEADLINE_EXCEEDED)
+                rate.restart()
+                yield chunk[start : start + SENT_BYTES]
+                rate.count(min(SENT_BYTES, len(chunk) - start))
+
+
+class TransferRate:
+    """The bytes of a body since the last measurement, and the time that the network took for them.
+
+    Args:
+        monotonic: The clock.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._size, self._seconds = 0, 0.0
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin to wait for the network."""
+        self._began = self._monotonic()
+
+    def count(self, size: int) -> None:
+        """Count bytes, and the seconds since the wait for them began.
+
+        Raises:
+            BodyError: The rate is too low.
+        """
+        self._size += size
+        self._seconds += self._monotonic() - self._began
+        if self._seconds >= RATE_SECONDS:
+            if self._size < MIN_BYTES_PER_SECOND * self._seconds:
+                raise BodyError(TOO_SLOW)
+            self._size, self._seconds = 0, 0.0
+
 
 class AsyncDriver:
     """Executes the steps of exchanges on an event loop; files are read in worker threads.
@@ -157,12 +226,14 @@ class AsyncDriver:
 
     Attributes:
         sleep: The function that replaces delays, in tests.
+        monotonic: The clock of the rates and deadlines of bodies.
     """
 
     def __init__(self, http: httpx2.AsyncClient, token: Secret | None) -> None:
         self.http = http
         self.token = token
         self.sleep: Callable[[float], None] | None = None
+        self.monotonic: Callable[[], float] = time.monotonic
 
     async def run(self, steps: Steps[T]) -> T:
         """Execute all steps, and return the result."""
@@ -200,18 +271,20 @@ class AsyncDriver:
         """
         response = opened.response
         assert isinstance(response, httpx2.Response)
-        deadline = None if time_left is None else time.monotonic() + time_left
-        chunks = response.aiter_bytes()
+        deadline = None if time_left is None else self.monotonic() + time_left
+        chunks, rate = response.aiter_bytes(), TransferRate(self.monotonic)
         failure = DEADLINE_EXCEEDED
         try:
             while True:
-                with move_on_after(None if deadline is None else deadline - time.monotonic()) as scope:
+                with move_on_after(None if deadline is None else deadline - self.monotonic()) as scope:
                     chunk = await anext(chunks, None)
                 if scope.cancelled_caught:
                     break
                 if chunk is None:
                     return
+                rate.count(len(chunk))
                 yield chunk
+                rate.restart()
         except httpx2.RequestError as error:
             failure = _failure(error)
         finally:
@@ -230,8 +303,16 @@ class AsyncDriver:
         if isinstance(step.content, Multipart):
             # A request that is cancelled, or answered early, leaves the rest of its body.
             async with aclosing(step.content.achunks()) as chunks:
-                return await self._send_body(step, chunks)
+                return await self._send_body(step, self._sent_in_time(chunks))
         return await self._send_body(step, step.content)
+
+    async def _sent_in_time(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Return the body of a request; raise BodyError if it is too slow."""
+        rate = TransferRate(self.monotonic)
+        async for chunk in chunks:
+            rate.restart()
+            yield chunk
+            rate.count(len(chunk))
 
     async def _send_body(self, step: Send, body: bytes | AsyncIterator[bytes] | None) -> Reply | Failure:
         outcome: Reply | Failure = DEADLINE_EXCEEDED
@@ -244,9 +325,16 @@ class AsyncDriver:
                         step.opened.response = response
                         return request_span.finish(_reply(response, b""))
                     async with aclosing(response):
-                        outcome = _reply(response, await response.aread())
+                        content, rate = bytearray(), TransferRate(self.monotonic)
+                        async for chunk in response.aiter_bytes():
+                            rate.count(len(chunk))
+                            content += chunk
+                            rate.restart()
+                        outcome = _reply(response, bytes(content))
             except httpx2.RequestError as error:
                 outcome = _failure(error)
+            except BodyError as error:
+                outcome = error.failure
             return request_span.finish(outcome)
 
 
@@ -279,26 +367,6 @@ async def _spooled(source: Source, stack: ExitStack) -> Source:
         await run_sync(copy.write, chunk)
     copy.seek(0)
     return name, copy
-
-
-class _DeadlineError(Exception):
-    """The call's deadline has passed."""
-
-
-def _before_deadline(deadline: float | None, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Return the chunks, until the deadline passes.
-
-    Args:
-        deadline: A time of the monotonic clock, or `None`.
-        chunks: The chunks of a body.
-
-    Raises:
-        _DeadlineError: The deadline has passed before the last chunk.
-    """
-    for chunk in chunks:
-        if deadline is not None and time.monotonic() > deadline:
-            raise _DeadlineError
-        yield chunk
 
 
 def _request(step: Send, request_span: NullSpan) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from imagehost_client._retry import (
     retry_delay,
     should_retry,
 )
+from imagehost_client._types import Unset
 from imagehost_client.errors import (
     APIConnectionError,
     APITimeoutError,
@@ -51,6 +52,8 @@ from imagehost_client.models import Image, RawResponse
 T = TypeVar("T")
 log = logging.getLogger("imagehost_client")
 
+SLEEP_SECONDS = 30.0
+"""How much longer than its limit an attempt takes at least where the system has slept meanwhile."""
 USER_AGENT = f"imagehost-client/{__version__}"
 
 
@@ -147,6 +150,54 @@ class Environment:
     pacer: RateLimitPacer = field(factory=RateLimitPacer)
 
 
+@define
+class TimeLimit:
+    """The time limit of a call with all its attempts and delays.
+
+    Attributes:
+        seconds: The limit; `None` for none.
+        is_default: Whether the caller has set none. Then what the host asks for or the rate limit requires
+            does not count, nor does an attempt that the system has slept through.
+    """
+
+    seconds: float | None
+    is_default: bool
+    environment: Environment
+    _began: float = field(init=False)
+
+    @classmethod
+    def of(cls, config: Config, environment: Environment, call: Call[T] | None = None) -> TimeLimit:
+        """Return the limit that begins now: of a call, or of the transfer of a file."""
+        if not isinstance(config.deadline, Unset):
+            return cls(config.deadline, False, environment)
+        is_json = call is not None and not call.files and not call.binary
+        return cls(config.default_deadline() if is_json else None, True, environment)
+
+    def __attrs_post_init__(self) -> None:
+        self._began = self.environment.monotonic()
+
+    def left(self) -> float | None:
+        """Return the seconds that are left; never 0, which means no timeout to httpx2."""
+        return None if self.seconds is None else max(self.seconds - self._elapsed(), 0.001)
+
+    def allows(self, delay: float) -> bool:
+        """Return whether an attempt may begin after a delay, in seconds."""
+        return self.seconds is None or self._elapsed() + delay < self.seconds
+
+    def _elapsed(self) -> float:
+        return self.environment.monotonic() - self._began
+
+    def exclude(self, seconds: float) -> None:
+        """Do not count some time in the default limit."""
+        if self.is_default:
+            self._began += seconds
+
+    def exclude_sleep(self, seconds: float) -> None:
+        """Do not count an attempt that took longer than it can while the system is awake."""
+        if self.seconds is not None and seconds > self.seconds + SLEEP_SECONDS:
+            self.exclude(seconds)
+
+
 def exchange(call: Call[T], config: Config, environment: Environment) -> Steps[T]:
     """Run a call with its retries, and return its result, as `raw_exchange` does."""
     return (yield from raw_exchange(call, config, environment)).parsed
@@ -163,7 +214,7 @@ def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Ste
     Raises:
         ImageHostError: An attempt failed, and no retry is allowed or left.
     """
-    began = environment.monotonic()
+    limit = TimeLimit.of(config, environment, call)
     key = None if call.key is None else call.key or environment.new_key()
     files: list[File] = []
     for part in call.files:
@@ -172,8 +223,10 @@ def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Ste
     content = _content(call, files, key)
     attempts, is_repeated = 0, False
     while True:
-        yield from _await_rate_limit(call, config, environment, began)
-        outcome = yield _send(call, config, time_left(config, environment, began), content, key, attempts)
+        yield from _await_rate_limit(call, config, environment, limit)
+        sent_at = environment.monotonic()
+        outcome = yield _send(call, config, limit.left(), content, key, attempts)
+        limit.exclude_sleep(environment.monotonic() - sent_at)
         attempts += 1
         assert isinstance(outcome, Reply | Failure)
         result = _result(call, outcome, config, environment, attempts, is_repeated)
@@ -189,12 +242,13 @@ def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Ste
             )
         cause = outcome.kind if isinstance(outcome, Failure) else outcome.status
         is_repeated = is_repeated or may_be_processed(cause)
-        elapsed = environment.monotonic() - began
         delay = _delay_before_retry(
-            call, cause, result.retry_after, config, elapsed, attempts, environment.random
+            call, cause, result.retry_after, config, limit, attempts, environment.random
         )
         if delay is None:
             raise result
+        if result.retry_after is not None:
+            limit.exclude(delay)
         yield Sleep(delay)
 
 
@@ -203,7 +257,7 @@ def _delay_before_retry(
     cause: FailureKind | int,
     retry_after: float | None,
     config: Config,
-    elapsed: float,
+    limit: TimeLimit,
     attempts: int,
     random: Random,
 ) -> float | None:
@@ -216,7 +270,7 @@ def _delay_before_retry(
         reason = f"{reason}, max_retries reached"
     elif delay is None:
         reason = f"{reason}, Retry-After exceeds {config.retry.max_retry_after:g} s"
-    elif config.deadline and elapsed + delay >= config.deadline:
+    elif not limit.allows(0.0 if limit.is_default and retry_after is not None else delay):
         delay, reason = None, f"{reason}, deadline reached"
     log.debug(
         "%s: method=%s path=%s attempt=%d delay=%s reason=%s",
@@ -351,26 +405,22 @@ def _headers(
     return headers
 
 
-def time_left(config: Config, environment: Environment, began: float) -> float | None:
-    """Return the seconds until the call's deadline; never 0, which means no timeout to httpx2."""
-    if config.deadline is None:
-        return None
-    return max(config.deadline - (environment.monotonic() - began), 0.001)
-
-
 def min_timeout(one: float | None, other: float | None) -> float | None:
     """Return the shorter of two timeouts, where `None` means no timeout."""
     return min((seconds for seconds in (one, other) if seconds is not None), default=None)
 
 
-def _await_rate_limit(call: Call[T], config: Config, environment: Environment, began: float) -> Steps[None]:
+def _await_rate_limit(
+    call: Call[T], config: Config, environment: Environment, limit: TimeLimit
+) -> Steps[None]:
     """With `pace`, wait for the rate limit window to end, at most until the deadline."""
     upload, max_wait = bool(call.files), config.retry.max_retry_after
     while config.pace:
         wait = environment.pacer.acquire(environment.now(), upload=upload, max_wait=max_wait)
         if not wait:
             return
-        seconds_left = time_left(config, environment, began)
+        limit.exclude(wait)
+        seconds_left = None if limit.is_default else limit.left()
         yield Sleep(min_timeout(wait, seconds_left) or 0.0)
         if seconds_left is not None and seconds_left <= wait:
             return

@@ -83,7 +83,8 @@ class Client(BaseClient["httpx2.BaseTransport", "httpx2.Client", "UploadIterator
         cdn_url: The base URL of image delivery; by default `IMAGEHOST_CDN_URL`, else `/img` beside the
             `/v1` of `base_url`.
         timeout: The network timeout of an attempt, in seconds; `None` for no timeout.
-        deadline: The time limit of a call with all its retries, in seconds; `None` for no limit.
+        deadline: The time limit of a call with all its retries, in seconds; `None` for no limit. By default
+            60 for calls with JSON, without waits for a rate limit; transfers of files have a minimum rate.
         max_retries: The maximum number of retries.
         pace: Whether a call waits for the rate limit window to end instead of exceeding the limit.
         allow_http: Whether plain HTTP is allowed to hosts other than loopback.

@@ -20,9 +20,9 @@ from imagehost_client._exchange import (
     Failure,
     Sleep,
     Steps,
+    TimeLimit,
     connection_error,
     exchange,
-    time_left,
 )
 from imagehost_client._retry import FailureKind, retry_delay
 from imagehost_client._types import FORMATS, Target
@@ -66,10 +66,10 @@ class Transfer:
     _position: int = field(default=0, init=False)
     _failures: int = field(default=0, init=False)
     _received_before: int = field(default=0, init=False)
-    _began: float = field(init=False)
+    _limit: TimeLimit = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._began = self.environment.monotonic()
+        self._limit = TimeLimit.of(self.config, self.environment)
 
     @property
     def opened(self) -> OpenResponse:
@@ -90,7 +90,7 @@ class Transfer:
 
     def time_left(self) -> float | None:
         """Return the seconds until the deadline, or `None` without one."""
-        return time_left(self.config, self.environment, self._began)
+        return self._limit.left()
 
     def start(self) -> Steps[None]:
         """Send the request.
@@ -158,10 +158,9 @@ class Transfer:
         delay = retry_delay(
             self.config.retry, self._failures, retry_after=None, random=self.environment.random
         )
-        elapsed, deadline = self.environment.monotonic() - self._began, self.config.deadline
         is_same_required = self.received > 0
         can_resume = not is_same_required or etag.startswith('"')
-        if delay is None or not can_resume or (deadline is not None and elapsed + delay >= deadline):
+        if delay is None or not can_resume or not self._limit.allows(delay):
             raise connection_error(
                 failure,
                 f"expected {self.size or 'all'} bytes from {self.config.base_url} for GET {call.path} "
@@ -179,9 +178,8 @@ class Transfer:
         headers = {name: value for name, value in call.headers.items() if name != "If-None-Match"}
         if is_same_required:
             headers |= {"Range": f"bytes={self.received}-", "If-Range": etag}
-        head = yield from exchange(
-            evolve(call, headers=headers), evolve(self.config, deadline=self.time_left()), self.environment
-        )
+        config = self.config if self._limit.is_default else evolve(self.config, deadline=self.time_left())
+        head = yield from exchange(evolve(call, headers=headers), config, self.environment)
         if is_same_required and (head.etag != etag or head.offset > self.received):
             raise _unexpected(
                 f"expected the rest of the image with entity tag {etag} from byte {self.received} "
