@@ -400,6 +400,7 @@ def command(host: FakeImageHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return CommandContext(
         create_client=lambda **options: without_delays(Client(**options, transport=host)),
         store=ProfileStore(tmp_path / "settings" / "profiles.json"),
+        journals=tmp_path / "journals",
     )
 
 

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Run, Terminal, end_sessions, stored_images
 
-from imagehost_client import errors
+from imagehost_client import Client, errors
 from imagehost_client._cli import uploads
 from imagehost_client._cli.albums import album_id_in
 from imagehost_client._cli.connection import CommandContext
@@ -385,3 +385,66 @@ def test_a_watched_folder_tries_again_after_an_outage_and_stops_at_a_refused_tok
     command.wait = steps(lambda: end_sessions(host), list, list)
     status, lines, messages = run("upload", "--watch", "--existing", files)
     assert (status, lines, "Authentication failed" in messages) == (3, [], True)
+
+
+@pytest.fixture
+def paced_host(new_host: FakeImageHost, command: CommandContext) -> FakeImageHost:
+    """A host whose clock advances in place of the waits of commands."""
+
+    def create(**options: Any) -> Client:
+        with new_host.patch():
+            return Client(**options)
+
+    command.create_client = create
+    return new_host
+
+
+def test_a_command_says_once_that_it_waits(run: Run, paced_host: FakeImageHost, files: Path) -> None:
+    paced_host.fail(429, retry_after=30, times=2)
+    assert run("ls")[2] == "imagehost-client: waiting 30 s for the host (status 429)\n"
+    paced_host.fail(503, retry_after=20, times=4, path="/upload")
+    status, lines, messages = run("upload", files, "--retries", "5")
+    assert (status, len(lines)) == (0, 2)
+    assert messages.count("imagehost-client: waiting 20 s for the host (status 503)\n") == 1
+
+
+def test_the_progress_bar_shows_a_wait(
+    run_on_terminal: Run, paced_host: FakeImageHost, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(
+        "rich.progress.Progress.update", lambda _bar, _task, **fields: shown.append(fields["description"])
+    )
+    paced_host.fail(503, retry_after=20, path="/upload")
+    assert run_on_terminal("upload", files, "--parallel", "1", "--files-per-request", "1")[0] == 0
+    assert "0 of 2 stored, waiting" in shown
+    assert shown[-1] == "2 of 2 stored"
+
+
+def test_an_upload_of_several_files_has_a_journal_until_it_has_succeeded(
+    run: Run, host: FakeImageHost, command: CommandContext, files: Path
+) -> None:
+    host.fail(507)
+    assert run("upload", files, "--parallel", "1", "--files-per-request", "1")[0] == 5
+    (journal,) = command.journals.iterdir()
+    old = command.journals / "old"
+    old.write_text("")
+    os.utime(old, (0, 0))
+    host.requests.clear()
+    assert run("upload", files, "--parallel", "1", "--files-per-request", "1")[0] == 0
+    assert host.requests == [("POST", "/upload")] * 2
+    assert not journal.exists()
+    assert not old.exists()
+    for options in (["--no-journal"], ["--journal", files / "named"]):
+        host.fail(507)
+        assert run("upload", files / "a.png", files / "b.gif", *options)[0] == 5
+        assert not list(command.journals.iterdir())
+
+
+def test_an_upload_without_a_place_for_its_journal_succeeds(
+    run: Run, command: CommandContext, files: Path
+) -> None:
+    command.journals.write_text("a file")
+    status, lines, messages = run("upload", files)
+    assert (status, len(lines)) == (0, 2)
+    assert messages.startswith("imagehost-client: no journal is written: ")

@@ -298,6 +298,28 @@ def test_a_paced_client_waits_for_the_end_of_an_exhausted_window(
     assert bounded.slept == [min(seconds, 9.0) for seconds in slept]
 
 
+def test_a_program_is_told_of_long_waits_and_the_log_of_the_first_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limit = {"x_ratelimit_limit": "60", "x_ratelimit_remaining": "0", "x_ratelimit_reset": "1"}
+    refused = error_reply("RATE_LIMIT_EXCEEDED", 429, retry_after="30", **limit)
+    environment = Environment()
+    for _ in range(2):
+        ScriptedCall(albums.get_album(1), refused, limited(0, 0), environment=environment)
+    expected = (
+        "waiting 30 s for the account's rate limit; an operator raises it: "
+        "imagehost users update NAME --limit api_per_minute=N"
+    )
+    assert [record.getMessage() for record in caplog.records] == [expected]
+    told: list[str] = []
+    environment.on_wait = told.append
+    ScriptedCall(albums.get_album(1), refused, limited(0, 20), environment=environment)
+    ScriptedCall(albums.get_album(1), reply(ALBUM), environment=environment, pace=True)
+    busy = error_reply("SERVICE_UNAVAILABLE", 503, retry_after="9")
+    ScriptedCall(albums.get_album(1), BUSY, busy, reply(ALBUM), environment=environment)
+    assert told == [expected, expected.replace("30", "20"), "waiting 9 s for the host (status 503)"]
+
+
 def test_uploads_and_other_requests_have_separate_windows() -> None:
     environment = Environment()
     ScriptedCall(albums.get_album(1), limited(0, 30), environment=environment, pace=True)

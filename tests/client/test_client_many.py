@@ -137,6 +137,37 @@ def test_a_host_that_is_not_reached_stops_the_batch(call: Caller, host: FakeImag
     assert [result.attempted for result in results] == [True, False, False, False, False]
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("status", "outages", "stored"), [(None, 6, 5), (503, 6, 5), (None, 7, 1), (503, 7, 4)]
+)
+def test_a_batch_outlives_half_a_minute_without_the_host_and_stores_each_file_once(
+    status: int | None, outages: int, stored: int, kind: str, host: FakeImageHost
+) -> None:
+    files, seconds = [make_png(width, 1) for width in range(1, 6)], host.clock.monotonic()
+
+    def stop_after_the_first_file(source: object, sent: int, total: int) -> None:
+        if source is files[1] and not stops:
+            stops.append(sent)
+            host.drop(handled=True, path="/upload")
+            if status is None:
+                host.drop(times=4 * outages - 1, path="/upload")
+            else:
+                host.fail(status, times=4 * outages - 1, path="/upload")
+
+    stops: list[int] = []
+    options: dict[str, Any] = {"parallel": 1, "files_per_request": 1, "progress": stop_after_the_first_file}
+
+    async def upload() -> list[UploadResult]:
+        async with host.async_client() as client:
+            return await client.upload_many(files, **options)
+
+    results = anyio.run(upload) if kind == "async" else host.client().upload_many(files, **options)
+    assert sum(result.error is None for result in results) == stored
+    assert len(stored_images(host)) == min(stored + 1, 5)  # the second file is stored, but not confirmed
+    assert host.clock.monotonic() - seconds > 30
+
+
 def test_a_rate_limit_that_ends_too_late_to_wait_for_stops_the_batch(
     call: Caller, host: FakeImageHost
 ) -> None:

@@ -222,7 +222,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
     def _steps(self, call: Call[T] | Sleep) -> Steps[T | None]:
         """Return the steps of a call or a delay."""
         if isinstance(call, Sleep):
-            yield call
+            yield self.environment.announce(call)
             return None
         return (yield from exchange(call, self.config, self.environment))
 

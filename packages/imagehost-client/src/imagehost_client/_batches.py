@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeVar, cast
 
 from attrs import define, evolve, field, frozen
 
@@ -24,7 +25,7 @@ from imagehost_client._calls.uploads import (
 )
 from imagehost_client._config import Config
 from imagehost_client._exchange import Environment, Sleep
-from imagehost_client._journal import Calls, FinishedUpload, Journal, find_images, identify
+from imagehost_client._journal import Calls, FinishedUpload, Journal, find_images, identify, owner_by_token
 from imagehost_client._retry import RetryPolicy, retry_delay
 from imagehost_client._types import BatchProgress, Source, UploadOptions
 from imagehost_client.errors import (
@@ -45,6 +46,8 @@ from imagehost_client.errors import (
 )
 from imagehost_client.files import expand_sources
 from imagehost_client.models import Image
+
+T = TypeVar("T")
 
 PER_FILE_ERRORS = (ImageHostError, OSError, TypeError)
 """The errors of a single source, which do not stop the batch."""
@@ -114,6 +117,9 @@ FATAL_ERRORS = (UnauthorizedError, ForbiddenError, InsufficientStorageError)
 """The errors that all further uploads would have too: the batch stops."""
 UNAVAILABLE_ERRORS = (APIConnectionError, UnavailableError)
 """The errors of uploads that the host has not answered, with all their retries."""
+OUTAGE_DELAYS = (1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+"""The delays before an upload is sent again while a host that has answered others is down, in seconds: longer
+than a restart takes."""
 MAX_UNAVAILABLE = 2
 """The number of uploads in succession without a response of the host that stop the batch. A single one may
 fail because of its file, such as one that a proxy rejects by closing the connection."""
@@ -126,6 +132,7 @@ class BatchState:
     Attributes:
         max_retry_after: The longest `Retry-After` that is waited for, in seconds.
         fatal_error: The error that stops the batch.
+        taken: The number of uploads that were begun.
         responses: The number of uploads that the host has answered.
         unavailable: The number of uploads since then that it has not answered.
         is_single: Whether each request has one file, because one with several was too large.
@@ -133,6 +140,7 @@ class BatchState:
 
     max_retry_after: float
     fatal_error: ImageHostError | None = None
+    taken: int = 0
     responses: int = 0
     unavailable: int = 0
     is_single: bool = False
@@ -217,7 +225,8 @@ def prepare(jobs: list[Job], journal: Journal, config: Config) -> Calls[list[Job
     if not journal.is_enabled():
         return jobs
     try:
-        journal.bind((yield from identify(config)))
+        if not journal.is_bound_to(owner_by_token(config)):
+            journal.bind((yield from identify(config)))
     except ConfigurationError:
         raise
     except ImageHostError as error:
@@ -232,7 +241,24 @@ def prepare(jobs: list[Job], journal: Journal, config: Config) -> Calls[list[Job
     return _repeated([_resumed(job, journal, images) for job in jobs], journal)
 
 
-def run_job(job: Job, journal: Journal, state: BatchState) -> Calls[UploadResult]:
+def outlast(call: Call[T], state: BatchState, retry: RetryPolicy) -> Calls[T]:
+    """Run an upload, and again with the same key while a host that has answered others is down.
+
+    Raises:
+        Exception: The error of the last attempt.
+    """
+    call = evolve(call, key=call.key or os.urandom(16).hex())
+    for delay in OUTAGE_DELAYS if retry.max_retries else ():
+        try:
+            return cast("T", (yield call))
+        except UNAVAILABLE_ERRORS as error:
+            if not state.responses or (isinstance(error, APIConnectionError) and error.is_sent):
+                raise
+        yield Sleep(min(delay, retry.cap), "the host, which is down")
+    return cast("T", (yield call))
+
+
+def run_job(job: Job, journal: Journal, state: BatchState, retry: RetryPolicy) -> Calls[UploadResult]:
     """Run the upload of a job, record its image in the journal, and return the job's result.
 
     A response that the host replays from an earlier run may be that of an image deleted since: the image is
@@ -245,7 +271,7 @@ def run_job(job: Job, journal: Journal, state: BatchState) -> Calls[UploadResult
     responses_before = state.responses
     call = job.call if job.fingerprint is None else evolve(job.call, key=journal.key(job.fingerprint))
     try:
-        image: Image = yield call
+        image = yield from outlast(call, state, retry)
         if job.is_repeated and image.meta.replayed and job.fingerprint is not None:
             try:
                 yield get_image(image.id)
@@ -373,6 +399,11 @@ class JobQueue:
 
     def take(self) -> Group:
         """Return the uploads of the next request; none after the last one."""
+        group = self._take()
+        self._batch.state.taken += len(group)
+        return group
+
+    def _take(self) -> Group:
         if not self._pending:
             return []
         limit = self._files_per_request()
@@ -434,14 +465,14 @@ def run_group(
         attempt: The number of requests for these uploads, from 1.
     """
     if len(jobs) == 1 and jobs[0].batch is None:
-        return [(yield from run_job(jobs[0], journal, state))]
+        return [(yield from run_job(jobs[0], journal, state, retry))]
     if state.fatal_error is not None:
         return [UploadResult(job.source, error=state.fatal_error, attempted=False) for job in jobs]
     responses_before = state.responses
     try:
-        uploaded = yield from _upload_together(jobs, journal, state)
+        uploaded = yield from _upload_together(jobs, journal, state, retry)
     except NOT_STORED_ERRORS:
-        return (yield from _run_singly(jobs, journal, state))
+        return (yield from _run_singly(jobs, journal, state, retry))
     except PER_FILE_ERRORS as error:
         return [UploadResult(job.source, error=error) for job in jobs]
     missing = yield from _find_missing(jobs, uploaded)
@@ -463,7 +494,9 @@ def run_group(
     return [result for result in results if result is not None]
 
 
-def _upload_together(jobs: Sequence[Job], journal: Journal, state: BatchState) -> Calls[UploadedBatch]:
+def _upload_together(
+    jobs: Sequence[Job], journal: Journal, state: BatchState, retry: RetryPolicy
+) -> Calls[UploadedBatch]:
     """Send one request for several uploads, record its response, and return it.
 
     Raises:
@@ -473,7 +506,7 @@ def _upload_together(jobs: Sequence[Job], journal: Journal, state: BatchState) -
     key = jobs[0].batch.key if jobs[0].batch else journal.begin_batch(fingerprints)
     responses_before = state.responses
     try:
-        uploaded: UploadedBatch = yield upload_batch([job.call for job in jobs], key)
+        uploaded = yield from outlast(upload_batch([job.call for job in jobs], key), state, retry)
     except NOT_STORED_ERRORS as error:
         state.is_single = state.is_single or isinstance(error, PayloadTooLargeError)
         journal.end_batch(key, {})
@@ -510,10 +543,12 @@ def _file_result(
     )
 
 
-def _run_singly(jobs: Sequence[Job], journal: Journal, state: BatchState) -> Calls[list[UploadResult]]:
+def _run_singly(
+    jobs: Sequence[Job], journal: Journal, state: BatchState, retry: RetryPolicy
+) -> Calls[list[UploadResult]]:
     results = []
     for job in jobs:
-        result = yield from run_job(evolve(job, batch=None), journal, state)
+        result = yield from run_job(evolve(job, batch=None), journal, state, retry)
         results.append(result)
     return results
 

@@ -52,6 +52,8 @@ from imagehost_client.models import Image, RawResponse
 T = TypeVar("T")
 log = logging.getLogger("imagehost_client")
 
+NOTICE_SECONDS = 5.0
+"""The shortest wait of which the program is told, in seconds."""
 SLEEP_SECONDS = 30.0
 """How much longer than its limit an attempt takes at least where the system has slept meanwhile."""
 USER_AGENT = f"imagehost-client/{__version__}"
@@ -88,9 +90,14 @@ class Send:
 
 @frozen
 class Sleep:
-    """Wait for a number of seconds."""
+    """Wait for a number of seconds.
+
+    Attributes:
+        reason: What is waited for, if the program is to know.
+    """
 
     seconds: float
+    reason: str = ""
 
 
 @frozen
@@ -141,13 +148,30 @@ Steps = Generator[Step, object, T]
 
 @define
 class Environment:
-    """The clock, the random source and the rate limit state of a client; tests inject their own."""
+    """The clock, the random source and the rate limit state of a client; tests inject their own.
+
+    Attributes:
+        on_wait: A function for the text of each long wait; by default the first one is logged.
+    """
 
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
     new_key: Callable[[], str] = lambda: os.urandom(16).hex()
     pacer: RateLimitPacer = field(factory=RateLimitPacer)
+    on_wait: Callable[[str], object] | None = None
+    _has_logged: bool = False
+
+    def announce(self, sleep: Sleep) -> Sleep:
+        """Return a delay that the program knows of if it is long."""
+        if sleep.reason and sleep.seconds >= NOTICE_SECONDS:
+            text = f"waiting {sleep.seconds:.0f} s for {sleep.reason}"
+            if self.on_wait is not None:
+                self.on_wait(text)
+            elif not self._has_logged:
+                self._has_logged = True
+                log.warning(text)
+        return sleep
 
 
 @define
@@ -249,7 +273,8 @@ def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Ste
             raise result
         if result.retry_after is not None:
             limit.exclude(delay)
-        yield Sleep(delay)
+        reason = _limit_name(call) if result.rate_limit and cause == 429 else f"the host (status {cause})"
+        yield environment.announce(Sleep(delay, reason))
 
 
 def _delay_before_retry(
@@ -421,9 +446,14 @@ def _await_rate_limit(
             return
         limit.exclude(wait)
         seconds_left = None if limit.is_default else limit.left()
-        yield Sleep(min_timeout(wait, seconds_left) or 0.0)
+        yield environment.announce(Sleep(min_timeout(wait, seconds_left) or 0.0, _limit_name(call)))
         if seconds_left is not None and seconds_left <= wait:
             return
+
+
+def _limit_name(call: Call[T]) -> str:
+    name = "uploads_per_minute" if call.files else "api_per_minute"
+    return f"the account's rate limit; an operator raises it: imagehost users update NAME --limit {name}=N"
 
 
 def _log_outcome(call: Call[T], outcome: Reply | Failure, attempts: int) -> None:

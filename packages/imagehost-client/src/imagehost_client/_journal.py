@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from attrs import asdict, fields, frozen
+from attrs import asdict, evolve, fields, frozen
 
 from imagehost_client import _wire
 from imagehost_client._calls.accounts import get_account
@@ -129,6 +129,10 @@ class Journal:
                 f"expected a journal of {owner} for journal but received one of {self._owner}: "
                 f"use another file than {self._path}"
             )
+
+    def is_bound_to(self, owner: Owner) -> bool:
+        """Return whether exactly this owner is recorded."""
+        return self._owner == owner
 
     def key(self, fingerprint: str) -> str:
         """Return the idempotency key of a file, equal in every run; a new key is recorded first."""
@@ -243,10 +247,14 @@ def identify(config: Config) -> Calls[Owner]:
         name: str | None = account.account.name
     except ForbiddenError:
         name = None
-    token_sha256 = (
-        None if config.token is None else sha256(config.token.get_secret_value().encode()).hexdigest()
-    )
-    return Owner(config.base_url, name, token_sha256)
+    return evolve(owner_by_token(config), account=name)
+
+
+def owner_by_token(config: Config) -> Owner:
+    """Return the host, and the token in place of the account."""
+    token = config.token
+    digest = None if token is None else sha256(token.get_secret_value().encode()).hexdigest()
+    return Owner(config.base_url, None, digest)
 
 
 def find_images(uploads: Iterable[FinishedUpload]) -> Calls[dict[str, Image]]:

@@ -186,7 +186,8 @@ class Client(BaseClient["httpx2.BaseTransport", "httpx2.Client", "UploadIterator
             except UploadInterrupted:
                 raise
             except KeyboardInterrupt:
-                raise UploadInterrupted(uploads.results, uploads.total) from None
+                uploads.close()
+                raise uploads.interrupted() from None
             return uploads.results
 
     def _run_calls(self, calls: Calls[T], cancelled: threading.Event | None = None) -> T:

@@ -35,13 +35,16 @@ class UploadInterrupted(KeyboardInterrupt):
         results: The results of the files that were finished, in the order of the sources. Of the others,
             those in progress may have been stored.
         total: The number of files; 0 if they were not counted yet.
+        pending: The number of files in progress, which the host may still store.
     """
 
-    def __init__(self, results: list[UploadResult], total: int) -> None:
+    def __init__(self, results: list[UploadResult], total: int, pending: int = 0) -> None:
         stored = sum(result.image is not None for result in results)
-        super().__init__(f"{stored} of {total} files stored")
+        still = f"; the host may still store {pending} in progress" if pending else ""
+        super().__init__(f"{stored} of {total} files stored{still}")
         self.results = results
         self.total = total
+        self.pending = pending
 
 
 class CallsRunner(Protocol):
@@ -75,6 +78,11 @@ class _UploadResults:
         """The results so far, in the order of the sources."""
         return [result for _, result in sorted(self._results.items())]
 
+    def interrupted(self) -> UploadInterrupted:
+        """Return the exception for an interruption now."""
+        pending = self._batch.state.taken - len(self._results)
+        return UploadInterrupted(self.results, self.total, pending)
+
 
 class UploadIterator(_UploadResults):
     """The results of a batch upload, each as soon as its file is finished.
@@ -101,7 +109,7 @@ class UploadIterator(_UploadResults):
         try:
             return next(self._iterator)
         except KeyboardInterrupt:
-            raise UploadInterrupted(self.results, self.total) from None
+            raise self.interrupted() from None
 
     def __enter__(self) -> Self:
         return self

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
@@ -14,7 +15,7 @@ from attrs import define, field, frozen
 
 from imagehost_client import _config
 from imagehost_client._cli.output import Console
-from imagehost_client._cli.profiles import Profile, Profiles, ProfileStore, token_of
+from imagehost_client._cli.profiles import Profile, Profiles, ProfileStore, default_journals, token_of
 from imagehost_client._config import DEFAULT_TIMEOUT
 from imagehost_client._redact import Secret
 from imagehost_client.client import Client
@@ -131,6 +132,7 @@ class CommandContext:
     Attributes:
         create_client: The factory of the client, with its parameters.
         store: The saved profiles.
+        journals: The directory of the journals of uploads that are not finished.
         wait: A function that waits for seconds.
         profile: The value of `--profile`, as the next five attributes are those of other global options.
         retries: The maximum number of retries.
@@ -139,6 +141,7 @@ class CommandContext:
 
     create_client: Callable[..., Client] = Client
     store: ProfileStore = field(factory=ProfileStore)
+    journals: Path = field(factory=default_journals)
     wait: Callable[[float], object] = time.sleep
     profile: str | None = None
     base_url: str | None = None
@@ -165,16 +168,16 @@ class CommandContext:
         if self.verbose:
             logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s", force=True)
             logging.getLogger("imagehost_client").setLevel(logging.DEBUG)
-        return click.get_current_context().with_resource(
-            self.create_client(
-                base_url=base_url,
-                token=token,
-                cdn_url=cdn_url,
-                timeout=self.timeout or DEFAULT_TIMEOUT,
-                max_retries=self.retries,
-                allow_http=allow_http,
-            )
+        client = self.create_client(
+            base_url=base_url,
+            token=token,
+            cdn_url=cdn_url,
+            timeout=self.timeout or DEFAULT_TIMEOUT,
+            max_retries=self.retries,
+            allow_http=allow_http,
         )
+        client.environment.on_wait = self.console.wait
+        return click.get_current_context().with_resource(client)
 
     def resolve(self) -> Connection:
         """Return the connection from flags, variables and profiles."""

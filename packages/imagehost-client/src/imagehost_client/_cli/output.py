@@ -68,10 +68,12 @@ class Console:
     Attributes:
         is_quiet: Whether to print errors only to standard error.
         live: The terminal with a progress bar, above which results are printed.
+        has_waited: Whether the user knows that the command has to wait.
     """
 
     is_quiet: bool = False
     live: rich.console.Console | None = None
+    has_waited: bool = False
 
     def print(self, text: str) -> None:
         """Write a line to standard output and flush it; control characters become `?`."""
@@ -81,6 +83,12 @@ class Console:
         """Write a message to standard error, unless the user wants only errors."""
         if not self.is_quiet:
             self.error(text)
+
+    def wait(self, text: str) -> None:
+        """Write what the command waits for, once."""
+        if not self.has_waited:
+            self.has_waited = True
+            self.note(text)
 
     def error(self, text: str) -> None:
         """Write a message on an error to standard error."""

@@ -79,6 +79,11 @@ def default_path() -> Path:
     return platformdirs.user_config_path(APPLICATION, appauthor=False) / "profiles.json"
 
 
+def default_journals() -> Path:
+    """Return the directory of journals in the user's directory of state."""
+    return platformdirs.user_state_path(APPLICATION, appauthor=False) / "uploads"
+
+
 @frozen
 class ProfileStore:
     """The file of profiles.

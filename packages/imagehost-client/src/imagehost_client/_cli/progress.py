@@ -110,20 +110,30 @@ class ProgressBar(_Bar):
         self._progress = UploadProgress(sum(sizes))
         self._files = len(sizes)
         self._stored = self._failed = 0
+        self._is_waiting = False
 
     def progress(self, source: Source, sent: int, total: int) -> None:  # noqa: ARG002 - the callback's signature
         """Show the bytes sent of one file."""
         self._show(self._progress.send(source, sent), self._total)
 
+    def wait(self, text: str) -> None:
+        """Show that the uploads wait, until the next result."""
+        self._console.wait(text)
+        self._is_waiting = True
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=self._text())
+
     def result(self, result: UploadResult) -> None:
         """Count the result of one file."""
+        self._is_waiting = False
         self._stored += result.error is None
         self._failed += result.error is not None
         self._show(self._progress.finish(result.source), self._total)
 
     def _text(self) -> str:
         failed = f", {self._failed} failed" if self._failed else ""
-        return f"{self._stored} of {self._files} stored{failed}"
+        waiting = ", waiting" if self._is_waiting else ""
+        return f"{self._stored} of {self._files} stored{failed}{waiting}"
 
 
 class DownloadBar(_Bar):

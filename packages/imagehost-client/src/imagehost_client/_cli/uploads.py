@@ -6,8 +6,10 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Unpack
 
@@ -29,6 +31,7 @@ from imagehost_client._cli.errors import (
 from imagehost_client._cli.options import POSITIVE, QUALITY, Command, choices, flag
 from imagehost_client._cli.output import Console, copy_to_clipboard, counted
 from imagehost_client._cli.progress import ProgressBar
+from imagehost_client._journal import Journal, owner_by_token
 from imagehost_client._types import UPLOAD_FORMATS, BatchOptions, Source
 from imagehost_client.client import Client
 from imagehost_client.errors import (
@@ -224,6 +227,7 @@ class Job:
         if self.options.get("remove_exif") is None:
             self._warn_of_places(files)
         with ProgressBar(self.context.console, files) as bar:
+            self.client.environment.on_wait = bar.wait
             options: BatchOptions = {**self.options, "progress": bar.progress}
             uploads = self.client.upload_iter(files, **options)
             try:
@@ -236,7 +240,7 @@ class Job:
                 for result in uploads.results:
                     if id(result) not in reported:
                         self._report(bar, result)
-                raise UploadInterrupted(uploads.results, uploads.total) from None
+                raise uploads.interrupted() from None
         return finished
 
     def _warn_of_places(self, files: Sequence[Source]) -> None:
@@ -294,8 +298,12 @@ class Job:
     help=f"1 to {MAX_FILES_PER_REQUEST}.  [default: as many as the rate limit requires]",
 )
 @click.option(
-    "--journal", type=click.Path(dir_okay=False), metavar="FILE", help="Record progress, to resume a run."
+    "--journal",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Record progress in this file, to resume a run.  [default: a file until the command has succeeded]",
 )
+@click.option("--no-journal", is_flag=True, help="Record nothing, so that no run resumes.")
 @click.option("--watch", "is_watching", is_flag=True, help="Upload images as they are added to the folders.")
 @click.option("--existing", is_flag=True, help="With --watch: first upload the images that are there.")
 @pass_context
@@ -309,6 +317,7 @@ def upload(
     name: str | None,
     is_watching: bool,
     existing: bool,
+    no_journal: bool,
     **options: Unpack[BatchOptions],
 ) -> None:
     """Upload files, folders, patterns, or - for standard input.
@@ -332,10 +341,48 @@ def upload(
     if watched is not None:
         _watch(job, watched, existing=existing, copies=copy)
     else:
+        own = None
+        if len(sources) > 1 and not no_journal and not options.get("journal"):
+            try:
+                own = options["journal"] = own_journal(context.journals, client, sources, options)
+            except OSError as error:
+                context.console.note(f"no journal is written: {error}")
         job.run(sources)
+        if own is not None and not any(isinstance(one.error, REPEATED_ERRORS) for one in job.results):
+            own.unlink(missing_ok=True)
         if copy and job.lines:
             _copy(context, job.lines)
     _finish(job)
+
+
+REPEATED_ERRORS = (*TEMPORARY_ERRORS, *FATAL_ERRORS)
+"""The errors after which the command may be repeated, with the journal of its first run."""
+JOURNAL_DAYS = 7
+"""The age from which journals are deleted."""
+
+
+def own_journal(
+    directory: Path, client: Client, sources: Sequence[Source], options: Mapping[str, object]
+) -> Path:
+    """Return the journal of this command: the same where it is repeated after an interruption.
+
+    Args:
+        directory: The directory of journals; old ones are deleted.
+        client: The client.
+        sources: The files.
+        options: The options of the upload.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in directory.iterdir():
+        if path.stat().st_mtime < time.time() - JOURNAL_DAYS * 86_400:
+            path.unlink(missing_ok=True)
+    owner = owner_by_token(client.config)
+    files = [os.path.realpath(source) for source in sources if isinstance(source, (str, os.PathLike))]
+    identity = json.dumps([str(owner), owner.token_sha256, files, options], default=str)
+    path = directory / sha256(identity.encode()).hexdigest()[:32]
+    with Journal(path) as journal:
+        journal.bind(owner)
+    return path
 
 
 def _watch(job: Job, folders: FolderWatch, *, existing: bool, copies: bool) -> None:
