@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import socket
 import ssl
@@ -18,7 +19,7 @@ from attrs import frozen
 from tests.client.conftest import Caller, FaultyServer, http, serve_fake
 from tests.object_store import free_ports
 
-from imagehost_client import APIConnectionError, AsyncClient, Client
+from imagehost_client import APIConnectionError, AsyncClient, Client, ImageHostError
 from imagehost_client._cli.errors import find_hint
 from imagehost_client.testing import FakeImageHost, make_png
 
@@ -74,6 +75,32 @@ def test_the_proxy_of_the_environment_is_used(
     call = caller(kind, "http://nowhere.test/v1")
     assert call(lambda client: client.albums.list().first_page()).total == 0
     assert requested(proxy) == ["http://nowhere.test/v1/albums nowhere.test"]
+
+
+@kinds
+def test_the_failure_of_a_proxy_names_it_without_its_password(
+    kind: str, proxy: FaultyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = proxy.url.removesuffix("/v1").removeprefix("http://")
+    (free,) = free_ports(1)
+    proxy.respond = lambda _: http(407, b"<html>sign in</html>")
+
+    def message(url: str, **http_client: Any) -> str:
+        with pytest.raises(ImageHostError) as caught:
+            caller(kind, url, **http_client)(lambda client: client.with_options(max_retries=0).account())
+        return str(caught.value)
+
+    monkeypatch.setenv("HTTPS_PROXY", f"http://user:secret@{address}")
+    assert f"ProxyError: 407 X with the proxy http://{address};" in message("https://nowhere.test/v1")
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{free}")
+    unreachable = message("https://nowhere.test/v1")
+    assert re.search(rf"ConnectError: .* with the proxy http://127.0.0.1:{free};", unreachable)
+    monkeypatch.setenv("HTTP_PROXY", f"http://{address}")
+    assert message("http://nowhere.test/v1").startswith("The proxy in front of the image host answered 407")
+    monkeypatch.setenv("NO_PROXY", "nowhere.test")
+    assert "proxy" not in message("http://nowhere.test/v1")
+    explicit = message("https://nowhere.test/v1", proxy=f"http://{address}")
+    assert "ProxyError: 407 X with the proxy of http_client;" in explicit
 
 
 @kinds

@@ -294,7 +294,9 @@ def test_an_unexpected_body_is_a_server_error_with_a_short_excerpt(status: int, 
 def test_proxy_errors_without_an_envelope_have_their_classes(
     status: int, kind: type[errors.ImageHostError]
 ) -> None:
-    assert type(error_reply(status, b"<html>")) is kind
+    error = error_reply(status, b"<html>")
+    assert type(error) is kind
+    assert error.message == f"The proxy in front of the image host answered {status}"
 
 
 def test_a_redirect_hints_at_the_base_url() -> None:

@@ -165,6 +165,16 @@ def without_proxy(base_url: str) -> dict[str, None] | None:
     return {f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_loopback(host) else None
 
 
+def environment_proxy(url: str) -> str | None:
+    """Return the proxy of the environment through which `url` is requested, without its password."""
+    from urllib.request import getproxies, proxy_bypass  # slow to import
+
+    parts, proxies = urlsplit(url), getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    host = parts.hostname or ""
+    return None if not proxy or is_loopback(host) or proxy_bypass(host) else redact_url(proxy)
+
+
 def _secret(text: str) -> Secret:
     if not (text.isascii() and text.isprintable()) or " " in text:
         raise ConfigurationError(

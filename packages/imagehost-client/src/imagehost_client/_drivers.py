@@ -18,6 +18,7 @@ from anyio import sleep as async_sleep
 from anyio.to_thread import run_sync
 
 from imagehost_client._calls.call import OpenResponse
+from imagehost_client._config import environment_proxy
 from imagehost_client._exchange import BodyError, CallCancelledError, Failure, Open, Reply, Send, Sleep, Steps
 from imagehost_client._multipart import Multipart
 from imagehost_client._redact import Secret
@@ -407,6 +408,9 @@ def _failure(error: httpx2.RequestError) -> Failure:
         kind = FailureKind.NO_TLS
     reason = str(error) or str(tls_error or "")
     text = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    proxy = environment_proxy(str(error.request.url)) if kind is FailureKind.NOT_SENT else None
+    if isinstance(error, httpx2.ProxyError) or proxy:
+        text += f" with the proxy {proxy or 'of http_client'}"
     return Failure(kind, isinstance(error, httpx2.TimeoutException), text, qualified_name(type(error)))
 
 

@@ -86,9 +86,12 @@ def read_data(
                 **common,
             )
     kind = BY_STATUS[status] if status in PROXY_STATUSES else ServerError
+    message = "The response is not from an image host"
+    if status in {407, *PROXY_STATUSES}:
+        message = f"The proxy in front of the image host answered {status}"
     raise kind(
         _describe_unexpected(status, headers, body),
-        message="The response is not from an image host",
+        message=message,
         code="INVALID_RESPONSE" if kind is ServerError else None,
         **common,
     )
