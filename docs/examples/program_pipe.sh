@@ -2,7 +2,7 @@
 # Publish a chart from a pipe, and get a thumbnail of it.
 set -eu
 
-printf '%s' "$CHART" | base64 -d | imagehost-client upload - --name chart.png --keep-format --format markdown > report.md
+printf '%s' "$CHART" | base64 -d | imagehost-client upload - --name chart.png --keep-format --markdown > report.md
 cut -d ']' -f 1 report.md
 
 # In a pipe, lists are columns with tabs between them; ids and URLs are both accepted.

@@ -203,7 +203,7 @@ COMPLETIONS = [
     (("upl",), {"upload"}),
     (("albums", "a"), {"add"}),
     (("--verbose", "albums", "create", "--p"), {"--private", "--profile"}),
-    (("upload", "--format", "m"), {"markdown"}),
+    (("upload", "--format", "w"), {"webp"}),
     (("url", "x", "--fit", "co"), {"cover", "contain"}),
     (("keys", "create", "x", "--scope", "images:r"), {"images:read"}),
     (("ls", "--format", "w"), {"webp"}),

@@ -62,11 +62,15 @@ class AsyncCallsRunner(Protocol):
 
 
 class _UploadResults:
-    """The results of a batch upload."""
+    """The results of a batch upload.
+
+    Attributes:
+        by_position: The results so far, by the position of their source.
+    """
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._results: dict[int, UploadResult] = {}
+        self.by_position: dict[int, UploadResult] = {}
 
     @property
     def total(self) -> int:
@@ -76,11 +80,11 @@ class _UploadResults:
     @property
     def results(self) -> list[UploadResult]:
         """The results so far, in the order of the sources."""
-        return [result for _, result in sorted(self._results.items())]
+        return [result for _, result in sorted(self.by_position.items())]
 
     def interrupted(self) -> UploadInterrupted:
         """Return the exception for an interruption now."""
-        pending = self._batch.state.taken - len(self._results)
+        pending = self._batch.state.taken - len(self.by_position)
         return UploadInterrupted(self.results, self.total, pending)
 
 
@@ -96,7 +100,7 @@ class UploadIterator(_UploadResults):
 
     def __init__(self, batch: Batch, run: CallsRunner, environment: Environment) -> None:
         super().__init__(batch)
-        self._iterator = _upload_in_threads(batch, run, environment, self._results)
+        self._iterator = _upload_in_threads(batch, run, environment, self.by_position)
 
     def close(self) -> None:
         """Cancel the uploads that are not finished."""
@@ -180,7 +184,7 @@ class AsyncUploadIterator(_UploadResults):
                             run_group([job for _, job in group], journal, batch.state, batch.config.retry)
                         )
                         for (index, _), result in zip(group, finished, strict=True):
-                            self._results[index] = result
+                            self.by_position[index] = result
                             results.send_nowait(result)
 
             try:

@@ -189,7 +189,10 @@ def read_secret(prompt: str, *, is_new: bool = False) -> str:
     if sys.stdin.isatty():
         secret: str = click.prompt(prompt, hide_input=True, err=True, confirmation_prompt=is_new)
         return secret
-    return sys.stdin.readline().rstrip("\r\n")
+    line = sys.stdin.readline().strip("\r\n")
+    if not line:
+        raise click.UsageError(f"expected the {prompt.lower()} on standard input but received an empty line")
+    return line
 
 
 KEY_COLUMNS: tuple[Column[ApiKey], ...] = (

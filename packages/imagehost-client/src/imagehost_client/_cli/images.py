@@ -83,8 +83,10 @@ class _Changes(TypedDict):
 @click.option("--q", metavar="WORDS", help="Words in the file name or the description.")
 @visibility_options
 @click.option("--format", "stored_format", type=choices(STORED_FORMATS), help="Stored format.")
-@click.option("--after", type=parse_time, metavar="TIME", help="Only later images; ISO 8601.")
-@click.option("--before", type=parse_time, metavar="TIME", help="Only earlier images.")
+@click.option(
+    "--after", type=parse_time, metavar="WHEN", help="Only later images: 7d, 12h, or an ISO 8601 time."
+)
+@click.option("--before", type=parse_time, metavar="WHEN", help="Only earlier images.")
 @click.option("--sort", type=click.Choice(get_args(ImageSort)), help="--sort=-size is the largest first.")
 @lists(COLUMNS)
 def list_images(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
@@ -106,7 +107,12 @@ class RootGroup(Group):
         """Run the command; errors become a message, a hint and an exit status."""
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+        except (click.ClickException, click.exceptions.Exit):
+            raise
+        except BrokenPipeError:
+            if hasattr(signal, "SIGPIPE"):  # end as other programs do whose output is closed
+                signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+                signal.raise_signal(signal.SIGPIPE)
             raise
         except click.Abort as error:
             interrupted = isinstance(error.__context__, KeyboardInterrupt)
@@ -132,28 +138,27 @@ def parse_limit(value: str | Unset) -> int | Unset | None:
     return int(value)
 
 
-def parse_expiry(value: str) -> datetime:
-    """Return an expiry: days (`90d`) or hours (`12h`) from now, or an ISO 8601 time with a UTC offset."""
+def parse_time(value: str, *, direction: int = -1) -> datetime:
+    """Return a time: days (`90d`) or hours (`12h`) ago, or in ISO 8601; without a UTC offset it is local.
+
+    Args:
+        value: The text.
+        direction: 1 for days and hours from now.
+    """
     unit = {"d": "days", "h": "hours"}.get(value[-1:])
     try:
         if unit is not None and value[:-1].isdecimal() and int(value[:-1]) > 0:
-            return datetime.now(UTC) + timedelta(**{unit: int(value[:-1])})
-        expiry = datetime.fromisoformat(value)
-    except (ValueError, OverflowError):
-        expiry = None
-    if expiry is None or expiry.tzinfo is None:
-        raise click.BadParameter(
-            f"expected days (90d), hours (12h) or a time with a UTC offset but received {value!r}"
-        )
-    return expiry
-
-
-def parse_time(value: str) -> datetime:
-    """Return a date or a time in ISO 8601; without a UTC offset it is local time."""
-    try:
+            return datetime.now(UTC) + direction * timedelta(**{unit: int(value[:-1])})
         return datetime.fromisoformat(value).astimezone()
     except (ValueError, OverflowError):
-        raise click.BadParameter(f"expected a date or a time but received {value!r}") from None
+        raise click.BadParameter(
+            f"expected days (90d), hours (12h), a date or a time but received {value!r}"
+        ) from None
+
+
+def parse_expiry(value: str) -> datetime:
+    """Return a time as `parse_time` does, with days and hours from now."""
+    return parse_time(value, direction=1)
 
 
 def parse_widths(value: str) -> Sequence[int]:

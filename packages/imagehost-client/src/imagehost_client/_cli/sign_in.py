@@ -60,8 +60,6 @@ def login(
     cdn_url = cdn_url or _cdn_url(context, base_url)
     if with_token:
         token = read_secret("Token").strip()
-        if not token:
-            raise click.UsageError("expected a token on standard input but received an empty line")
         client = context.open_client(base_url, token, cdn_url=cdn_url, allow_http=context.allow_http)
         account = _account_name(client)
     else:

@@ -144,9 +144,11 @@ def print_summary(console: Console, results: Sequence[UploadResult]) -> None:
     untried = [result for result in failed if not result.attempted]
     for result in untried:
         console.error(describe_failure(result))
+    printed = {str(result.error) for result in failed if result.attempted}
     for reason in dict.fromkeys(str(result.error) for result in untried):
-        console.error(f"stopped: {reason}")
-    if failed:
+        if reason not in printed:
+            console.error(f"stopped: {reason}")
+    if failed and len(results) > 1:
         counts = Counter(_kind_of(result) for result in failed)
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         kinds = "; ".join(f"{count} × {kind}" for kind, count in ordered)
@@ -176,25 +178,10 @@ LINES: dict[str, Callable[[Image], str]] = {
     "bbcode": lambda image: image.links.bbcode,
     "json": lambda image: json.dumps(image.to_dict()),
 }
-"""The line that `upload` prints for an image, by `--format`."""
+"""The line that `upload` prints for an image, by its option."""
 
 TEMPORARY_ERRORS = (APIConnectionError, UnavailableError, RateLimitError)
 """The errors after which a watched file is tried again."""
-
-
-class LineFormat(click.Choice[str]):
-    """The format of the printed lines."""
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the format; an image format is one of another option."""
-        if str(value).lower() in UPLOAD_FORMATS:
-            self.fail(
-                f"expected a format of the printed lines; `--stored-format {value}` is that of the image"
-            )
-        return super().convert(value, param, ctx)
-
-
-LINE_FORMAT = LineFormat(tuple(LINES), case_sensitive=False)
 
 
 @define(kw_only=True)
@@ -215,15 +202,16 @@ class Job:
     results: list[UploadResult] = field(factory=list)
 
     def run(self, sources: Iterable[Source]) -> list[UploadResult]:
-        """Upload sources, and print a line for each as soon as it has a result.
+        """Upload sources, and print a line for each in their order, as soon as those before it have one.
 
         Returns:
-            The results of these sources, in the order in which they finished.
+            The results of these sources, in their order.
 
         Raises:
             UploadInterrupted: Ctrl-C was pressed; the lines of what was stored are printed.
         """
-        files, finished = list(sources), []
+        files = list(sources)
+        finished: list[UploadResult] = []
         if self.options.get("remove_exif") is None:
             self._warn_of_places(files)
         with ProgressBar(self.context.console, files) as bar:
@@ -232,14 +220,15 @@ class Job:
             uploads = self.client.upload_iter(files, **options)
             try:
                 for result in uploads:
-                    finished.append(result)
-                    self._report(bar, result)
+                    bar.result(result)
+                    while len(finished) in uploads.by_position:
+                        finished.append(uploads.by_position[len(finished)])
+                        self._report(finished[-1])
             except KeyboardInterrupt:
                 uploads.close()
-                reported = set(map(id, finished))
-                for result in uploads.results:
-                    if id(result) not in reported:
-                        self._report(bar, result)
+                for position, result in sorted(uploads.by_position.items()):
+                    if position >= len(finished):
+                        self._report(result)
                 raise uploads.interrupted() from None
         return finished
 
@@ -251,10 +240,9 @@ class Job:
                 "keep by default; --remove-exif removes it, --keep-exif omits this note"
             )
 
-    def _report(self, bar: ProgressBar, result: UploadResult) -> None:
+    def _report(self, result: UploadResult) -> None:
         """Print the line or the error of a file; files that were not attempted are printed at the end."""
         self.results.append(result)
-        bar.result(result)
         if result.image is not None:
             self.lines.append(self.line(result.image))
             self.context.console.print(self.lines[-1])
@@ -264,18 +252,10 @@ class Job:
 
 @click.command("upload", cls=Command)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True))
-@click.option(
-    "--format",
-    "line_format",
-    type=LINE_FORMAT,
-    help="Format of the printed lines.  [default: url]",
-)
-@click.option(
-    "--json", "line_format", flag_value="json", type=LINE_FORMAT, help="Print one JSON record per line."
-)
-@click.option("--markdown", "line_format", flag_value="markdown", type=LINE_FORMAT, help="Print Markdown.")
-@click.option("--html", "line_format", flag_value="html", type=LINE_FORMAT, help="Print HTML.")
-@click.option("--bbcode", "line_format", flag_value="bbcode", type=LINE_FORMAT, help="Print BBCode.")
+@click.option("--json", "line_format", flag_value="json", help="Print one JSON record per line.")
+@click.option("--markdown", "line_format", flag_value="markdown", help="Print Markdown.")
+@click.option("--html", "line_format", flag_value="html", help="Print HTML.")
+@click.option("--bbcode", "line_format", flag_value="bbcode", help="Print BBCode.")
 @click.option("--copy", is_flag=True, help="Copy the printed lines to the clipboard too.")
 @click.option(
     "--album", metavar="ALBUM", help="Add the images to this album: its id, URL or name. Made if missing."
@@ -284,7 +264,7 @@ class Job:
 @click.option("--name", metavar="NAME", help="File name, for a single file.")
 @flag("--private", "is_public", False, "Exclude the images from the public gallery.")
 @click.option("--quality", type=QUALITY, metavar="N", help="1 to 100.")
-@click.option("--stored-format", "format", type=choices(UPLOAD_FORMATS), help="Format in which to store.")
+@click.option("--format", type=choices(UPLOAD_FORMATS), help="Format in which to store.")
 @flag("--keep-format", "convert_to_webp", False, "Do not convert to WebP.")
 @flag("--remove-exif", "remove_exif", True, "Remove the metadata, such as the place.")
 @flag("--keep-exif", "remove_exif", False, "Keep the metadata, without a note about places.")
