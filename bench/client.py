@@ -1,11 +1,13 @@
 """Measure the overhead of the client compared with bare httpx2: time, memory and import time.
 
-    python bench/client.py [--calls 1000] [--uploads 200]
+    python bench/client.py [--calls 1000] [--uploads 200] [--peers PYTHON]
 
 Both send requests to the same server in turn, so that other load of the machine affects both alike. `wall` is
 the time of a call and `cpu` its CPU time in the calling process; both are medians, and the ratio is the
 client's to httpx2's. The large file is a PNG of 50 MB, uploaded by a new process each, whose peak memory is
-read from Linux. Import times are the best of several processes, less that of an empty program.
+read from Linux. Import times are the best of several processes, less that of an empty program; so is the CPU
+time of a process until its first response, beside stripe and boto3 if `--peers` is an interpreter that has
+these three. The double is `FakeImageHost`: the time until it is ready, and that of 100 uploads.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import zlib
 from collections.abc import Awaitable, Callable
@@ -206,16 +209,70 @@ def imports() -> None:
         print(f"{code}: {1e3 * (best[code] - best['pass']):.0f} ms", flush=True)
 
 
+FIRST_RESPONSES = {
+    "httpx2": "import httpx2; httpx2.Client().get(sys.argv[1] + '/gallery')",
+    "imagehost_client": "from imagehost_client import Client; Client(sys.argv[1], '').gallery().first_page()",
+}
+FIRST_RESPONSES_OF_PEERS = {
+    "stripe": (
+        "import stripe\nstripe.StripeClient('k', base_addresses={'api': sys.argv[1]}).v1.customers.list()"
+    ),
+    "boto3": (
+        "import boto3\nboto3.client('s3', endpoint_url=sys.argv[1], region_name='r', aws_access_key_id='k', "
+        "aws_secret_access_key='s').list_buckets()"
+    ),
+}
+FIRST_RESPONSE = """
+import sys, time, contextlib
+with contextlib.suppress(Exception):
+{code}
+print(time.process_time())
+"""
+
+
+DOUBLE = """
+import time
+from imagehost_client.testing import FakeImageHost, make_png
+FakeImageHost()  # imports what a host needs
+began = time.perf_counter()
+client = FakeImageHost().client()
+ready = time.perf_counter()
+client.upload(make_png())
+first = time.perf_counter()
+for number in range(100):
+    client.upload(make_png(number + 1, 1))
+seconds = time.perf_counter() - first
+print(f"FakeImageHost: ready in {ready - began:.2f} s, 100 uploads in {seconds:.1f} s", flush=True)
+"""
+
+
+def first_responses(server: RunningServer, peers: str | None) -> None:
+    """Print the CPU time of processes until their first response."""
+    programs = {"": "pass", **FIRST_RESPONSES, **(FIRST_RESPONSES_OF_PEERS if peers else {})}
+    best = dict.fromkeys(programs, float("inf"))
+    for _ in range(PROCESSES):
+        for name, code in programs.items():
+            text = FIRST_RESPONSE.format(code=textwrap.indent(code, "    "))
+            command = [peers or sys.executable, "-c", text, server.base_url]
+            process = subprocess.run(command, capture_output=True, text=True, check=True)
+            best[name] = min(best[name], float(process.stdout))
+    for name in list(programs)[1:]:
+        print(f"first response, {name}: {1e3 * (best[name] - best['']):.0f} ms of CPU time", flush=True)
+
+
 def main() -> None:
     """Start a server and run all comparisons."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--calls", type=int, default=1_000)
     parser.add_argument("--uploads", type=int, default=200)
+    parser.add_argument("--peers", metavar="PYTHON", help="one with imagehost-client, stripe and boto3")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, running(Path(name, "data"), variables=SETTINGS) as server:
         calls(server, options.calls, options.uploads)
         asyncio.run(calls_async(server, options.calls))
         memory(server, Path(name))
+        first_responses(server, options.peers)
+    subprocess.run([sys.executable, "-c", DOUBLE], check=True)
     imports()
 
 

@@ -153,6 +153,18 @@ def test_the_certificates_of_an_explicit_httpx_client_are_used(kind: str, secure
     assert image_through(caller(kind, secure.host.base_url, secure.host.accounts["admin"], verify=context))
 
 
+def test_certificates_are_loaded_for_https_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *files: loaded.append(files))
+    for new in (Client, AsyncClient):
+        monkeypatch.setenv("SSL_CERT_FILE", f"certificates of {new.__name__}.pem")
+        new("http://127.0.0.1:1/v1", "t")
+        new("http://images.example.com/v1", "t", allow_http=True)
+        assert not loaded
+        new("https://images.example.com/v1", "t")
+        assert loaded.pop()
+
+
 @kinds
 def test_the_certificates_of_the_environment_are_used(
     kind: str, secure: Secure, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,8 @@ import logging
 import os
 import re
 from collections.abc import Mapping
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from attrs import field, frozen
@@ -159,10 +161,18 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def without_proxy(base_url: str) -> dict[str, None] | None:
-    """Return httpx2's `mounts` of a client: a host on loopback is not requested through a proxy."""
-    host = urlsplit(base_url).hostname or ""
-    return {f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_loopback(host) else None
+def http_options(base_url: str) -> dict[str, Any]:
+    """Return the arguments of httpx2's client.
+
+    A host on loopback is not requested through a proxy, and certificates are loaded for https only.
+    """
+    parts = urlsplit(base_url)
+    host, options = parts.hostname or "", dict[str, Any]()
+    if is_loopback(host):
+        options["mounts"] = {f"all://[{host}]" if ":" in host else f"all://{host}": None}
+    if parts.scheme == "http":
+        options["verify"] = SSLContext(PROTOCOL_TLS_CLIENT)
+    return options
 
 
 def environment_proxy(url: str) -> str | None:

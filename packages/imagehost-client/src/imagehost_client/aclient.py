@@ -18,7 +18,7 @@ from imagehost_client._base import (
 )
 from imagehost_client._calls.call import Call
 from imagehost_client._calls.images import ImageDownload
-from imagehost_client._config import without_proxy
+from imagehost_client._config import http_options
 from imagehost_client._exchange import exchange, raw_exchange
 from imagehost_client._types import Source
 from imagehost_client.downloads import AsyncImageStream, Transfer, save_async
@@ -110,8 +110,7 @@ class AsyncClient(BaseClient["httpx2.AsyncBaseTransport", "httpx2.AsyncClient", 
         from imagehost_client._drivers import AsyncDriver
 
         if http_client is None:
-            mounts = without_proxy(self.config.base_url)
-            http_client = httpx2.AsyncClient(transport=transport, mounts=mounts)
+            http_client = httpx2.AsyncClient(transport=transport, **http_options(self.config.base_url))
         self._driver = AsyncDriver(http_client, self.config.token)
         return self._driver
 

@@ -18,7 +18,7 @@ from imagehost_client._base import (
 )
 from imagehost_client._calls.call import Call
 from imagehost_client._calls.images import ImageDownload
-from imagehost_client._config import without_proxy
+from imagehost_client._config import http_options
 from imagehost_client._exchange import exchange, raw_exchange
 from imagehost_client._types import Source
 from imagehost_client.downloads import ImageStream, Transfer, save
@@ -111,8 +111,7 @@ class Client(BaseClient["httpx2.BaseTransport", "httpx2.Client", "UploadIterator
         from imagehost_client._drivers import SyncDriver
 
         if http_client is None:
-            mounts = without_proxy(self.config.base_url)
-            http_client = httpx2.Client(transport=transport, mounts=mounts)
+            http_client = httpx2.Client(transport=transport, **http_options(self.config.base_url))
         self._driver = SyncDriver(http_client, self.config.token)
         return self._driver
 
