@@ -7,7 +7,6 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -171,6 +170,8 @@ def http_options(base_url: str) -> dict[str, Any]:
     if is_loopback(host):
         options["mounts"] = {f"all://[{host}]" if ":" in host else f"all://{host}": None}
     if parts.scheme == "http":
+        from ssl import PROTOCOL_TLS_CLIENT, SSLContext  # slow to import
+
         options["verify"] = SSLContext(PROTOCOL_TLS_CLIENT)
     return options
 
