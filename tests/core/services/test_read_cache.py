@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -57,10 +58,25 @@ def replace_names(database: Database, name: str) -> None:
         transaction.insert("accounts", {"name": name, "signing_secret": b"", "created_at": 0})
 
 
+def commit_by_another_program(directory: Path, name: str) -> None:
+    """Commit without any code of the host, as the shell of SQLite does."""
+    with closing(sqlite3.connect(directory / "imagehost.sqlite3")) as connection, connection:
+        connection.execute("UPDATE accounts SET name = ?", (name,))
+
+
 def roll_back(database: Database) -> None:
     with suppress(ZeroDivisionError), database.transaction() as transaction:
         transaction.execute("DELETE FROM accounts", {})
         raise ZeroDivisionError
+
+
+def test_a_commit_of_another_program_is_seen_at_once(tmp_path: Path) -> None:
+    with closing(open_database(tmp_path)) as database:
+        replace_names(database, "before")
+        reader = Reader(database)
+        assert reader.names() == ["before"]
+        commit_by_another_program(tmp_path, "after")
+        assert reader.names() == ["after"]
 
 
 @given(st.lists(st.sampled_from(["commit here", "commit elsewhere", "roll back", "read"]), max_size=12))

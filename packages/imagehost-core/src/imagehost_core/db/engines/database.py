@@ -256,9 +256,9 @@ V = TypeVar("V")
 class ReadCache(Generic[K, V]):
     """The latest results of one kind of read, which the next commit of any process invalidates; thread-safe.
 
-    Whether anything was committed since is known from shared memory: that takes 0.5 µs, and a page of 20
-    images 200. So a result in memory is as current as one that is read now, and a page that many clients
-    request between two commits is read once. PostgreSQL has no such number, so there every result is read.
+    SQLite says in 8 µs whether anything was committed since, and a page of 20 images takes 200. So a result
+    in memory is as current as one that is read now, and a page that many clients request between two commits
+    is read once. PostgreSQL has no such number, so there every result is read.
 
     Args:
         database: The database that is read.

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from imagehost_core.db.engines.commit_version import CommitVersion
 from imagehost_core.db.engines.database import DATABASE_RETRY_SECONDS, ProcessCaches, SqlRow, SqlValue
 from imagehost_core.db.engines.dialect import SQLITE, Dialect, insert_statement
 from imagehost_core.db.engines.sqlite_migrations import migrate, require_known_schema
@@ -71,7 +70,7 @@ class SqliteDatabase:
         self._observe = observe
         self._busy_timeout = busy_timeout
         self._idle_readers: list[sqlite3.Connection] = []
-        self._write_lock = threading.Lock()
+        self._write_lock, self._version_lock = threading.Lock(), threading.Lock()
         self._has_failed_commit = False
         with locks.acquire("migrate"):
             # SQLite creates the WAL and its index with the mode of the database file.
@@ -83,7 +82,8 @@ class SqliteDatabase:
                 # use a log that others ignore.
                 self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
                 migrate(self._writer)
-                self._commits = CommitVersion(self._connect(), locks)
+                # Numbers are comparable within one connection.
+                self._version_reader = self._connect()
 
     @property
     def dialect(self) -> Dialect:
@@ -97,10 +97,13 @@ class SqliteDatabase:
     def version(self) -> int:
         """Return a number that differs after any commit, of this process or of another.
 
-        It changes no later than readers see the commit.
+        It changes no later than readers see the commit (https://sqlite.org/pragma.html#pragma_data_version).
         """
         try:
-            return self._commits.read()
+            with self._version_lock:
+                # All rows are fetched, as an unfinished query would keep its snapshot of the database.
+                ((number,),) = self._version_reader.execute("PRAGMA data_version").fetchall()
+            return int(number)
         except (sqlite3.DatabaseError, OSError):
             # Entering the blocks first would take longer than reading, which requests do several times.
             with translate_disk_errors(), translate_sqlite_errors(self._path):
@@ -147,10 +150,9 @@ class SqliteDatabase:
                 if os.path.exists(self._moved):  # noqa: PTH110 - in 1 µs
                     raise UnavailableError("expected a host that can be changed but it is moved to another")
                 yield transaction
-                with self._commits.committing():
-                    self._has_failed_commit = True
-                    self._writer.execute("COMMIT")
-                    self._has_failed_commit = False
+                self._has_failed_commit = True
+                self._writer.execute("COMMIT")
+                self._has_failed_commit = False
                 committed = True
             except BaseException:
                 self._writer.rollback()
@@ -224,7 +226,7 @@ class SqliteDatabase:
     def close(self) -> None:
         """Close all connections. No other thread may be using the database any more."""
         self._writer.close()
-        self._commits.close()
+        self._version_reader.close()
         while self._idle_readers:
             self._idle_readers.pop().close()
 
