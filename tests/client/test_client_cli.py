@@ -226,6 +226,7 @@ def test_urls_are_printed(run: Run, files: Path, host: FakeImageHost) -> None:
     ]
     assert len(host.requests) == before
     assert run("url", image_id, "--srcset", "2,9")[1] == [f"{url}.png?w=2 2w, {url}.png?w=3 3w"]
+    assert run("url", image_id, "--srcset", "2", "-H", 1)[1] == [f"{url}.png?w=2&h=1 2w"]
     assert run("url", image_id, "--picture", "2")[1][0].startswith("<picture>")
     assert "sig=" in run("url", image_id, "--signed", "60")[1][0]
     status, _, messages = run("url", image_id, "-W", 9000)

@@ -12,12 +12,13 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx2
 import pytest
 from attrs import frozen
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.client.conftest import Caller
 
 from imagehost_client import (
     Client,
+    Fit,
     Format,
     NotFoundError,
     OutputFormat,
@@ -32,7 +33,7 @@ from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_client.urls import average_colour
 from imagehost_core import formats
 from imagehost_core.errors import BadRequestError
-from imagehost_core.transform import parse_transform
+from imagehost_core.transform import Size, parse_transform, plan
 
 
 def image(width: int = 1000, height: int = 500, **changes: Any) -> PublicImage:
@@ -130,9 +131,59 @@ def test_a_srcset_requires_positive_widths(widths: Any) -> None:
         urls.srcset(image(), widths)
 
 
-def test_a_srcset_rejects_size_parameters() -> None:
-    with pytest.raises(TypeError, match="size"):
-        urls.srcset(image(), [300], h=200)  # type: ignore[call-arg]
+def test_a_srcset_rejects_a_width_as_a_parameter() -> None:
+    with pytest.raises(TypeError, match="width"):
+        urls.srcset(image(), [300], w=200)  # type: ignore[call-arg]
+
+
+SIDES = st.integers(1, 12_000)
+
+
+@given(SIDES, SIDES, st.lists(SIDES, min_size=1, max_size=6), st.integers(1, 8192))
+@example(width=8000, height=8000, widths=[8000], box_height=8000)
+@example(width=12_000, height=12_000, widths=[1], box_height=8192)
+@pytest.mark.parametrize("fit", ["cover", "contain", "fill"])
+def test_crops_keep_the_aspect_ratio_and_are_rendered_without_enlarging(
+    fit: Fit, width: int, height: int, widths: list[int], box_height: int
+) -> None:
+    candidates = urls.srcset(image(width, height), widths, h=box_height, fit=fit).split(", ")
+    sizes = []
+    for url, descriptor in map(str.split, candidates):
+        transform = parse_transform(urlsplit(url).query)
+        assert f"{transform.width}w" == descriptor
+        assert transform.width
+        assert transform.height
+        assert transform.width <= width
+        assert transform.height <= height
+        assert transform.width * transform.height <= urls.MAX_OUTPUT_PIXELS
+        ideal = transform.width * box_height / max(widths)
+        # One pixel is the narrowest crop, also of an image that is too low for it.
+        assert abs(transform.height - max(1, min(height, ideal) if transform.width == 1 else ideal)) <= 0.5
+        output = plan(Size(width, height), transform).output
+        assert (output.width, output.height) == (transform.width, transform.height)
+        sizes.append(transform.width)
+    assert sizes == sorted(set(sizes))
+    assert set(sizes) - {sizes[-1]} <= set(widths)
+
+
+def test_a_cropped_picture_element_has_the_size_of_the_crop(call: Caller) -> None:
+    text = urls.picture(image(1000, 800), [320, 640], h=360, fit="cover", formats=[])
+    stored = image().url
+    assert (
+        img_of(text)["srcset"] == f"{stored}?w=320&h=180&fit=cover 320w, {stored}?w=640&h=360&fit=cover 640w"
+    )
+    assert img_of(text)["src"] == f"{stored}?w=640&h=360&fit=cover"
+    assert (img_of(text)["width"], img_of(text)["height"]) == ("640", "360")
+    private = call(lambda client: client.upload(make_png(1000, 800), is_public=False))
+    signed = call(lambda client: client.images.signed_picture(private, [320, 640], h=360, formats=[]))
+    assert (img_of(signed)["width"], img_of(signed)["height"]) == ("640", "360")
+
+
+@pytest.mark.parametrize("fit", ["inside", "outside"])
+def test_a_crop_whose_width_the_host_would_change_is_rejected(fit: Any) -> None:
+    with pytest.raises(ValueError, match="fit with h"):
+        urls.srcset(image(), [300], h=200, fit=fit)
+    assert urls.srcset(image(), [300], h=None, fit=fit).endswith(f"fit={fit} 300w")
 
 
 class Tags(HTMLParser):
@@ -220,12 +271,13 @@ class Photo:
     url: str = "https://cdn.example.com/img/aaaaaaaaaaaaaaaa.webp"
     width: int = 1000
     height: int = 500
-    description: str = ""
-    placeholder: str = ""
+    description: str | None = ""
+    placeholder: str | None = ""
 
 
-def test_records_of_other_programs_can_be_displayed() -> None:
-    assert urls.picture(Photo(), [320]) == urls.picture(image(), [320])
+@pytest.mark.parametrize("photo", [Photo(), Photo(description=None, placeholder=None)])
+def test_records_of_other_programs_can_be_displayed(photo: Photo) -> None:
+    assert urls.picture(photo, [320]) == urls.picture(image(), [320])
     assert urls.srcset(Photo(), [320]) == urls.srcset(image(), [320])
 
 
@@ -285,6 +337,22 @@ def test_markup_of_a_private_image_is_checked_before_a_request(call: Caller, hos
     assert host.requests == []
     with pytest.raises(NotFoundError):
         call(lambda client: client.images.signed_picture(image()))
+
+
+def test_notebooks_display_a_record_by_its_thumbnail() -> None:
+    record = image(description='"><script>', thumb_url="https://h/img/a?w=320&h=320")
+    reader = Tags()
+    reader.feed(record._repr_html_())
+    assert [tag for tag, _ in reader.tags] == ["a", "img"]
+    link, thumbnail = (attributes for _, attributes in reader.tags)
+    assert link["href"] == record.url
+    assert (thumbnail["src"], thumbnail["alt"]) == (record.thumb_url, record.description)
+
+
+def test_the_text_of_a_record_is_short(call: Caller) -> None:
+    stored = call(lambda client: client.upload(make_png(40, 30), filename="cat.png", description="x" * 2000))
+    assert repr(stored) == f"<Image {stored.id} 'cat.webp' 40x30 {stored.url}>"
+    assert repr(image()) == f"<PublicImage {'a' * 16} 1000x500 {image().url}>"
 
 
 def test_a_picture_element_requires_explicit_formats() -> None:

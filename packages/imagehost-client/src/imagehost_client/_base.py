@@ -294,7 +294,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
         Args:
             image: The image.
             widths: Widths in pixels, limited to the image's width.
-            **params: `q`, `fit` and `fm`.
+            **params: `h` (the height at the largest of `widths`), `q`, `fit` and `fm`.
         """
         return urls.srcset(image, widths, **params)
 
@@ -321,7 +321,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
             formats: Formats offered before the stored one, in order of preference.
             attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one,
                 and `True` is one without a value.
-            **params: `q` and `fit`.
+            **params: `h` (the height at the largest of `widths`), `q` and `fit`.
         """
         return urls.picture(
             image,

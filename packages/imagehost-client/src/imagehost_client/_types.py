@@ -221,10 +221,12 @@ class PictureParams(TypedDict, total=False):
     """The transform parameters of a `<picture>` element; `None` omits one.
 
     Attributes:
+        h: The height at the largest width, 1–8192 pixels; at others it is scaled to the same aspect ratio.
         q: The quality, 1–100.
-        fit: How the image is fitted into the size.
+        fit: How the image is fitted into the size; with `h`, `cover`, `contain` or `fill`.
     """
 
+    h: int | None
     q: int | None
     fit: Fit | None
 
@@ -248,7 +250,6 @@ class TransformParams(SrcsetParams, total=False):
     """
 
     w: int | None
-    h: int | None
 
 
 SignItem = ImageRef | tuple[ImageRef, TransformParams]
@@ -274,9 +275,9 @@ class DisplayedImage(Protocol):
         """The height in pixels."""
 
     @property
-    def description(self) -> str:
+    def description(self) -> str | None:
         """The default of the alternative text."""
 
     @property
-    def placeholder(self) -> str:
-        """The ThumbHash in base64, or an empty string."""
+    def placeholder(self) -> str | None:
+        """The ThumbHash in base64; `None` or an empty string without one."""

@@ -263,6 +263,12 @@ class Image(Result):
     created_at: datetime
     updated_at: datetime
 
+    def __repr__(self) -> str:
+        return f"<Image {self.id} {self.filename!r} {self.width}x{self.height} {self.url}>"
+
+    def _repr_html_(self) -> str:
+        return _thumbnail(self)
+
 
 @frozen(kw_only=True)
 class PublicImage(Result):
@@ -277,6 +283,20 @@ class PublicImage(Result):
     url: str
     thumb_url: str
     created_at: datetime
+
+    def __repr__(self) -> str:
+        return f"<PublicImage {self.id} {self.width}x{self.height} {self.url}>"
+
+    def _repr_html_(self) -> str:
+        return _thumbnail(self)
+
+
+def _thumbnail(image: Image | PublicImage) -> str:
+    """Return the HTML with which notebooks display an image: its thumbnail, linked to the image."""
+    from html import escape  # slow to import
+
+    url, thumb_url, text = escape(image.url), escape(image.thumb_url), escape(image.description or image.id)
+    return f'<a href="{url}" title="{text}"><img src="{thumb_url}" alt="{text}" loading="lazy"></a>'
 
 
 @frozen(kw_only=True)

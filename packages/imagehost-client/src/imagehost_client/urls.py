@@ -144,11 +144,12 @@ def srcset(
     Args:
         image: The image.
         widths: Widths in pixels.
-        **params: `q`, `fit` and `fm`.
+        **params: `h` (the height at the largest of `widths`), `q`, `fit` and `fm`.
 
     Raises:
-        ValueError: There are no widths, or a value is out of its range.
-        TypeError: A parameter is unknown, or is a size.
+        ValueError: There are no widths, a value is out of its range, or `fit` is `inside` or `outside` with
+            `h`.
+        TypeError: A parameter is unknown, or is a width.
     """
     variants = srcset_variants(image, widths, params)
     return format_srcset(variants, [_build_url(image.url, variant) for variant in variants])
@@ -159,12 +160,26 @@ def srcset_variants(
 ) -> list[TransformParams]:
     """Return the transform parameters of each URL of a `srcset`; arguments and errors are its own."""
     require_displayed(image)
-    if {"w", "h"} & set(params):
-        raise TypeError("expected q, fit or fm for a parameter of srcset but received a size")
-    variants = [{**params, "w": width} for width in effective_widths(image, widths)]
-    for variant in variants:
-        build_query(variant)
+    if "w" in params:
+        raise TypeError("expected h, q, fit or fm for a parameter of srcset but received w, a width")
+    build_query(params)
+    requested = list(widths)
+    height = cast("int | None", params.get("h"))
+    if height is None:
+        variants = [{**params, "w": width} for width in effective_widths(image, requested)]
+    else:
+        if params.get("fit") in {"inside", "outside"}:
+            raise ValueError(f"expected cover, contain or fill for fit with h but received {params['fit']!r}")
+        variants = [
+            {**params, "w": width, "h": min(image.height, _scaled_height(width, max(requested), height))}
+            for width in effective_widths(image, requested, height)
+        ]
     return cast("list[TransformParams]", variants)
+
+
+def _scaled_height(width: int, box_width: int, box_height: int) -> int:
+    """Return the height of a box that is scaled to `width`, to the nearest pixel and at least 1."""
+    return max(1, (2 * box_height * width + box_width) // (2 * box_width))
 
 
 def require_displayed(image: object) -> None:
@@ -178,21 +193,29 @@ def format_srcset(variants: Sequence[TransformParams], urls: Sequence[str]) -> s
     return ", ".join(f"{url} {variant.get('w')}w" for variant, url in zip(variants, urls, strict=True))
 
 
-def effective_widths(image: DisplayedImage, widths: Iterable[int]) -> list[int]:
+def effective_widths(image: DisplayedImage, widths: Iterable[int], height: int | None = None) -> list[int]:
     """Return `widths` sorted, without duplicates, and limited to those that the host renders of an image.
+
+    Args:
+        image: The image, which is not enlarged.
+        widths: Widths in pixels.
+        height: The height at the largest of `widths`; by default that of the image's aspect ratio.
 
     Raises:
         ValueError: There are no widths, or one is not a positive integer.
     """
-    limit = min(image.width, MAX_SIDE, max(1, isqrt(MAX_OUTPUT_PIXELS * image.width // image.height)))
-    # The height is rounded up to half a pixel.
-    while (
-        limit > 1 and limit * (2 * image.height * limit + image.width) > 2 * MAX_OUTPUT_PIXELS * image.width
-    ):
-        limit -= 1
     requested = list(widths)
     if not requested or any(type(value) is not int or value < 1 for value in requested):
         raise ValueError(f"expected positive integers for widths but received {requested!r}")
+    limit = min(image.width, MAX_SIDE)
+    box_width, box_height = image.width, image.height
+    if height is not None:
+        box_width, box_height = max(requested), height
+        limit = min(limit, max(1, min(image.height, MAX_SIDE) * box_width // box_height))
+    limit = min(limit, max(1, isqrt(MAX_OUTPUT_PIXELS * box_width // box_height)))
+    # The height is rounded up to half a pixel.
+    while limit > 1 and limit * _scaled_height(limit, box_width, box_height) > MAX_OUTPUT_PIXELS:
+        limit -= 1
     return sorted({min(value, limit) for value in requested})
 
 
@@ -254,10 +277,12 @@ def picture(
         formats: Formats offered before the stored one, in order of preference.
         attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one,
             and `True` is one without a value.
-        **params: `q` and `fit` of every URL.
+        **params: `q` and `fit` of every URL, and `h`: the height at the largest of `widths`. A crop to 16:9
+            is `picture(image, [640, 1280], h=720, fit="cover")`.
 
     Raises:
-        ValueError: A value is out of its range, or an attribute is one of the URLs' or has an invalid name.
+        ValueError: A value is out of its range, an attribute is one of the URLs' or has an invalid name, or
+            `fit` is `inside` or `outside` with `h`.
     """
     plan = plan_picture(
         image,
@@ -287,24 +312,26 @@ def plan_picture(
     require_displayed(image)
     if loading not in {"lazy", "eager"}:
         raise ValueError(f"expected lazy or eager for loading but received {loading!r}")
+    offered = tuple(_source_format(fm) for fm in formats)
+    requested = list(widths)
+    lists = [srcset_variants(image, requested, {**params, "fm": fm}) for fm in (None, *offered)]
+    largest = lists[0][-1]
+    cropped = largest.get("h") is not None
     own: dict[str, str | int | bool | None] = {
-        "width": image.width,
-        "height": image.height,
-        "alt": image.description if alt is None else alt,
+        "width": largest.get("w") if cropped else image.width,
+        "height": largest.get("h") if cropped else image.height,
+        "alt": (image.description or "") if alt is None else alt,
         "loading": loading,
         "decoding": "async",
-        "style": background_colour(image.placeholder),
+        "style": background_colour(image.placeholder or ""),
         "data-thumbhash": image.placeholder or None,
     }
     for name, value in (attributes or {}).items():
         if name.lower() in {"src", "srcset", "sizes"} or not _ATTRIBUTE.fullmatch(name):
             raise ValueError(f"expected the name of another attribute for attributes but received {name!r}")
         own[name.lower()] = value
-    offered = tuple(_source_format(fm) for fm in formats)
-    requested = list(widths)
-    lists = [srcset_variants(image, requested, {**params, "fm": fm}) for fm in (None, *offered)]
     return PicturePlan(
-        variants=(lists[0][-1], *(variant for variants in lists for variant in variants)),
+        variants=(largest, *(variant for variants in lists for variant in variants)),
         formats=offered,
         sizes=sizes,
         attributes={

@@ -480,7 +480,7 @@ def signed_srcset(
         image: The image.
         widths: Widths in pixels, limited to the image's width.
         expires_in: The lifetime of the URLs in seconds, at most 365 days; an hour by default.
-        **params: `q`, `fit` and `fm`.
+        **params: `h` (the height at the largest of `widths`), `q`, `fit` and `fm`.
 
     Raises:
         NotFoundError: You have no such image.
@@ -514,7 +514,7 @@ def signed_picture(
         formats: Formats offered before the stored one, in order of preference.
         attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one,
             and `True` is one without a value.
-        **params: `q` and `fit`.
+        **params: `h` (the height at the largest of `widths`), `q` and `fit`.
 
     Raises:
         NotFoundError: You have no such image.

@@ -247,7 +247,7 @@ def image_urls(
     if sum(option is not None for option in (signed, srcset, picture)) > 1:
         raise click.UsageError("expected one of --signed, --srcset and --picture but received several")
     client, console = context.connect(), context.console
-    shape: PictureParams = {"q": transform.get("q"), "fit": transform.get("fit")}
+    shape: PictureParams = {"h": transform.get("h"), "q": transform.get("q"), "fit": transform.get("fit")}
     if signed is not None:
         for url in client.images.signed_urls(images, expires_in=signed, **transform):
             console.print(url.url)
