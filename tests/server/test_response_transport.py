@@ -37,7 +37,8 @@ def response_of(transport: CountingTransport, cycle: Cycle) -> ResponseTransport
     def close(_: object) -> None:
         transport.close()
 
-    return ResponseTransport(transport, asyncio.get_running_loop(), cast("Any", cycle), close)
+    loop = asyncio.get_running_loop()
+    return ResponseTransport(transport, loop, cast("Any", cycle), close, disconnect=close)
 
 
 @pytest.mark.anyio

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -116,14 +117,17 @@ class LargeResponse:
     recorder: Recorder = field(factory=Recorder)
     security: SecurityMiddleware = field(init=False)
     sent_pieces: int = 0
+    may_respond: asyncio.Event = field(factory=asyncio.Event)
 
     def __attrs_post_init__(self) -> None:
+        self.may_respond.set()
         self.security = SecurityMiddleware(cast("Any", self._respond), recorder=self.recorder)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self.security(scope, receive, send)
 
     async def _respond(self, _scope: Any, _receive: Any, send: Any) -> None:
+        await self.may_respond.wait()
         headers = [(b"content-length", b"20971520")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         for _ in range(640):
@@ -240,6 +244,28 @@ async def test_a_response_whose_client_disconnects_is_logged_as_cut_and_no_more_
     assert (fields["status"], fields["cut"]) == (200, "disconnected")
     assert 0 < fields["sent_bytes"] < 2**20
     assert server.app.sent_pieces < 32
+    assert cut_responses(server.app) == {"disconnected": 1.0}
+
+
+@pytest.mark.anyio
+async def test_a_response_whose_first_write_fails_is_logged_as_cut_and_no_more_is_read_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "imagehost.access")
+    async with serving() as server:
+        server.app.may_respond.clear()
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+            while not server.connections or not server.connections[-1].tasks:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0.001)
+            # The connection is reset at once, and the application goes on before the server notices.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        server.app.may_respond.set()
+        await until_complete(server.connections[0].tasks)
+    [line] = [record for record in caplog.records if record.name == "imagehost.access"]
+    fields = cast("Any", line).fields
+    assert (fields["status"], fields["cut"], fields["sent_bytes"]) == (200, "disconnected", 0)
+    assert server.app.sent_pieces == 0
     assert cut_responses(server.app) == {"disconnected": 1.0}
 
 

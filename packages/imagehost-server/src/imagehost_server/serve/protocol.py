@@ -145,8 +145,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._lingering is not None:
             self._lingering.cancel()
         if self._active_cycle is not None:
-            self._mark_cut("disconnected", 0)
-            _disconnect(self._active_cycle)
+            self._disconnect_response(self._active_cycle)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -249,7 +248,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._active_cycle = cycle
         is_last = self._table.is_draining and not self.pipeline
         cycle.keep_alive = cycle.keep_alive and not is_last and self._admit()
-        cycle.transport = ResponseTransport(self.transport, self.loop, cycle, self._end_last_response)
+        cycle.transport = ResponseTransport(
+            self.transport, self.loop, cycle, self._end_last_response, self._disconnect_response
+        )
         super()._start_asgi_task(cycle, app)
 
     # Reading.
@@ -435,6 +436,11 @@ class HttpProtocol(HttpToolsProtocol):
             # The response was complete for the application, which has logged it.
             self._security.log_cut(self.client, self._last_request_id(), unsent)
         self._abort()
+
+    def _disconnect_response(self, cycle: RequestResponseCycle) -> None:
+        """End a response whose client has closed the connection."""
+        self._mark_cut("disconnected", 0)
+        _disconnect(cycle)
 
     def _mark_cut(self, reason: str, unsent_bytes: int) -> bool:
         """Tell the application that its response is cut; return whether one is in progress."""

@@ -87,6 +87,7 @@ class ResponseTransport(Transport):
         loop: The event loop.
         cycle: The request and its response.
         close: Called with the cycle instead of the transport's `close`.
+        disconnect: Called with the cycle after a write to a connection that has failed or is closing.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class ResponseTransport(Transport):
         loop: AbstractEventLoop,
         cycle: RequestResponseCycle,
         close: Callable[[RequestResponseCycle], None],
+        disconnect: Callable[[RequestResponseCycle], None],
     ) -> None:
         super().__init__()
         self._transport = transport
@@ -103,6 +105,7 @@ class ResponseTransport(Transport):
         # that only a collection finds, and a collection stops all requests.
         self._cycle = ref(cycle)
         self._close = close
+        self._disconnect = disconnect
         self._head: bytes | bytearray | memoryview[Any] = b""
         self._is_head_written = False
         self._flush_handle: Handle | None = None
@@ -124,6 +127,9 @@ class ResponseTransport(Transport):
             self._flush_handle = self._loop.call_soon(self._flush)
         else:
             self._transport.write(data)
+        if self._transport.is_closing():
+            # `connection_lost` follows when the application waits, which it need not do before its last part.
+            self._disconnect(cycle)
 
     def is_closing(self) -> bool:
         """Return whether the connection is closing."""
