@@ -150,11 +150,11 @@ def test_without_a_queue_a_call_can_wait_for_a_process_that_is_starting(
 
 
 @pytest.mark.parametrize("deadline", [0, -1])
-def test_a_deadline_in_the_past_has_passed(
+def test_a_deadline_in_the_past_counts_as_queued_too_long(
     deadline: float, executor: ImageExecutor, run_task: RunTask
 ) -> None:
     run_task(executor)
-    with pytest.raises(failures.DeadlineExceeded):
+    with pytest.raises(failures.QueuedTooLong):
         run_task(executor, "sleep", deadline=deadline)
 
 
@@ -169,6 +169,19 @@ def test_waiting_counts_against_the_deadline(
     assert executor.load.waiting == 0
     executor.close()
     busy.join()
+
+
+@pytest.mark.slow
+def test_a_call_that_waited_for_most_of_its_deadline_counts_as_queued_too_long(
+    make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
+) -> None:
+    executor = make_executor()
+    run_task(executor)
+    busy = Caller(lambda: run_task(executor, "sleep", deadline=3))
+    assert eventually(lambda: executor.load.busy == 1)
+    late = Caller(lambda: run_task(executor, "sleep", deadline=4))
+    assert isinstance(late.join().error, failures.QueuedTooLong)
+    assert isinstance(busy.join().error, failures.DeadlineExceeded)
 
 
 def test_callers_are_served_in_order_of_arrival(

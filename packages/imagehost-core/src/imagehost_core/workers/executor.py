@@ -6,6 +6,7 @@ is thread-safe, and works in processes forked from the one that created it.
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import Generic, Self, TypeVar, cast
 
 from attrs import frozen
 
+from imagehost_core._util.clock import ElapsedClock
 from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
@@ -40,6 +42,7 @@ from imagehost_core.workers.process import (
     WorkerSpec,
     worker_errors,
 )
+from imagehost_core.workers.watchdog import Watchdog
 
 TASKS = "imagehost_core.workers.tasks"
 """The module of the default task table, which has the tasks of `ingest` and `render`."""
@@ -50,6 +53,11 @@ MAX_WORKER_BYTES = 2**30
 0.3 s, and using that much takes seconds."""
 EXIT_GRACE_SECONDS = 1.0
 """Seconds that a worker process which closed its pipe has to exit, so that its exit status is known."""
+MIN_WORK_SHARE = 0.5
+"""The share of the deadline that a task must have had with a worker process to count as too slow. The result
+of an upload must not depend on the load of the server."""
+MAX_EXTENSION_SECONDS = 60.0
+"""The longest time that a deadline is put off for a task that waits for a core."""
 
 Result = TypeVar("Result")
 Blob = TypeVar("Blob")
@@ -424,20 +432,24 @@ class ImageExecutor:
     @contextmanager
     def _using(self, worker: Worker, until: float, deadline: float) -> Iterator[None]:
         """Use a ready worker process, and kill it when the deadline passes within the block."""
-        timer = self._pool.watchdog.call_at(until, worker.kill)
+        timer = Deadline(self._pool.watchdog, until, worker.seconds_without_core, worker.kill)
+        had_enough_time = False
         try:
             worker.ready()
+            had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * deadline > 0
             yield
         except WorkerLost as error:
             worker.retired = True
-            timed_out = not self._pool.watchdog.cancel(timer)
+            timed_out = not timer.cancel()
             exit_info = worker.end(EXIT_GRACE_SECONDS)
-            kind = failures.DeadlineExceeded if timed_out else self._classify_loss(error, exit_info)
+            is_too_slow = had_enough_time and not timer.was_starved
+            too_late = failures.DeadlineExceeded if is_too_slow else failures.QueuedTooLong
+            kind = too_late if timed_out else self._classify_loss(error, exit_info)
             seconds = self._cpu_seconds if kind is failures.CpuTimeExceeded else deadline
             raise kind(exit_info.message, seconds) from error
         finally:
             # The deadline may have passed after the result: the process is then killed, or about to be.
-            worker.retired |= not self._pool.watchdog.cancel(timer)
+            worker.retired |= not timer.cancel()
 
     def _classify_loss(self, error: WorkerLost, exit_info: ExitInfo) -> type[failures.WorkerFailure]:
         """Return the failure of a worker process that was lost before the deadline."""
@@ -446,6 +458,66 @@ class ImageExecutor:
         if exit_info.signal == CPU_TIME_SIGNAL:
             return failures.CpuTimeExceeded
         return failures.WorkerStartFailed if isinstance(error, WorkerNotReady) else failures.WorkerCrashed
+
+
+class Deadline:
+    """A timer that kills a worker process at a deadline.
+
+    The time in which other work had all cores is added to the deadline: a task must not fail because it has a
+    low priority. Its own CPU time has a limit of its own.
+
+    Args:
+        watchdog: Runs the timer.
+        until: The deadline, on the clock, in seconds.
+        seconds_without_core: Returns for how long the process has waited for a core since it started.
+        kill: Kills the process.
+        clock: The clock of the watchdog.
+
+    Attributes:
+        was_starved: Whether the process was killed after the most time was added.
+    """
+
+    def __init__(
+        self,
+        watchdog: Watchdog,
+        until: float,
+        seconds_without_core: Callable[[], float],
+        kill: Callable[[], None],
+        clock: ElapsedClock = time.monotonic,
+    ) -> None:
+        self._watchdog, self._until, self._clock = watchdog, until, clock
+        self._seconds_without_core, self._kill = seconds_without_core, kill
+        self._starved_before = seconds_without_core()
+        self._lock = threading.Lock()
+        self._is_cancelled = self._has_passed = self.was_starved = False
+        with self._lock:
+            self._timer = watchdog.call_at(until, self.expire)
+
+    def until(self) -> float:
+        """Return the deadline with the time that was added up to now."""
+        return self._until + min(self._starved_seconds(), MAX_EXTENSION_SECONDS)
+
+    def cancel(self) -> bool:
+        """Stop the timer; return whether the process was not killed."""
+        with self._lock:
+            self._is_cancelled = True
+            self._watchdog.cancel(self._timer)
+            return not self._has_passed
+
+    def expire(self) -> None:
+        """Kill the process, unless its deadline is put off."""
+        with self._lock:
+            if self._is_cancelled:
+                return
+            if (until := self.until()) > self._clock():
+                self._timer = self._watchdog.call_at(until, self.expire)
+                return
+            self.was_starved = self._starved_seconds() > MAX_EXTENSION_SECONDS
+            self._has_passed = True
+        self._kill()
+
+    def _starved_seconds(self) -> float:
+        return self._seconds_without_core() - self._starved_before
 
 
 class BlobFiles:

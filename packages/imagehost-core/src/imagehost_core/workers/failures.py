@@ -37,13 +37,19 @@ class WorkerFailure(Exception):
 
 
 class DeadlineExceeded(WorkerFailure):
-    """The deadline passed and the worker process was killed: the machine is busy, as CPU time has a limit."""
+    """The deadline passed and the worker process was killed."""
 
     outcome = "timeout"
 
 
 class CpuTimeExceeded(WorkerFailure):
     """The worker process was killed because the task took too much CPU time."""
+
+    outcome = "timeout"
+
+
+class QueuedTooLong(WorkerFailure):
+    """The deadline passed, but the task spent more than half of it waiting for a worker process."""
 
     outcome = "timeout"
 
@@ -107,17 +113,19 @@ def _internal(_failure: WorkerFailure) -> ImageHostError:
 
 
 _COMMON_ERRORS: dict[type[WorkerFailure], ErrorMapper] = {
-    DeadlineExceeded: _unavailable("expected the work to end in time but the machine was busy"),
+    QueuedTooLong: _unavailable("expected a free worker in time but all were busy"),
     WorkerKilled: _unavailable("the work was interrupted"),
     WorkerStartFailed: _internal,
 }
 UPLOAD_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {
+    DeadlineExceeded: _invalid_file("one that took longer"),
     CpuTimeExceeded: _invalid_file("one that takes longer", "seconds of CPU time"),
     WorkerCrashed: _invalid_file("one on which the decoder failed"),
     WorkerOutOfMemory: _invalid_file("one that needs more memory than is allowed"),
 }
 """The error of each failure in an upload."""
 RENDER_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {
+    DeadlineExceeded: _unavailable("rendering the image took too long"),
     CpuTimeExceeded: _unavailable("rendering the image takes too much CPU time"),
     WorkerCrashed: _unavailable("rendering the image failed"),
     WorkerOutOfMemory: _unavailable("rendering the image needs more memory than is allowed"),
@@ -134,7 +142,7 @@ def mapped_to(errors: Mapping[type[WorkerFailure], ErrorMapper]) -> Iterator[Non
         raise errors[type(failure)](failure) from failure
 
 
-_OF_ONE_REQUEST = (DeadlineExceeded, WorkerKilled)
+_OF_ONE_REQUEST = (DeadlineExceeded, QueuedTooLong, WorkerKilled)
 
 
 def shared_error(error: Exception) -> TaskError | None:

@@ -189,6 +189,17 @@ class Worker:
         self._process.returncode = 0
         self._close()
 
+    def seconds_without_core(self) -> float:
+        """Return for how long the process has been ready to run while other work had all cores.
+
+        Linux counts it (*schedstat* in proc(5)); elsewhere it is 0.
+        """
+        try:
+            _, waited, _ = Path(f"/proc/{self.pid}/schedstat").read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            return 0.0
+        return int(waited) / 1e9
+
     def ready(self) -> SandboxStatus:
         """Wait until the process is ready for tasks; return the status of its sandbox.
 
