@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from imagehost_core.errors import BadRequestError
 from imagehost_core.formats import Format
 from imagehost_core.lists import (
-    PARAMETERS,
+    LIST_PARAMETERS,
     ImageFilter,
     ImageListRequest,
     ImageSort,
@@ -85,17 +85,17 @@ def test_a_value_that_is_not_allowed_is_rejected_with_its_name(name: str, value:
 
 def test_all_errors_are_reported_together() -> None:
     with pytest.raises(BadRequestError) as caught:
-        parse_image_list([(name, "!" * 101) for name in PARAMETERS])
-    assert {error.name for error in caught.value.errors} == set(PARAMETERS)
+        parse_image_list([(name, "!" * 101) for name in LIST_PARAMETERS])
+    assert {error.name for error in caught.value.errors} == set(LIST_PARAMETERS)
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize("name", LIST_PARAMETERS)
 def test_a_repeated_parameter_is_rejected(name: str) -> None:
     with pytest.raises(BadRequestError, match=f"expected one value for {name} but received 2"):
         parse_image_list([(name, "1"), (name, "1")])
 
 
-@given(st.dictionaries(st.sampled_from(PARAMETERS), st.text()))
+@given(st.dictionaries(st.sampled_from(LIST_PARAMETERS), st.text()))
 def test_any_text_is_a_request_or_rejected(parameters: dict[str, str]) -> None:
     with suppress(BadRequestError):
         parse_image_list(parameters.items())

@@ -27,8 +27,8 @@ from imagehost_core.db.lists.images import image_list_id
 from imagehost_core.errors import BadRequestError, UnavailableError
 from imagehost_core.formats import UPLOADABLE, Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id
-from imagehost_core.lists import FILTERS as RULES
 from imagehost_core.lists import (
+    FILTER_RULES,
     ImageFilter,
     ImageListRequest,
     ImageSort,
@@ -355,17 +355,17 @@ OTHER_VALUES: dict[str, Any] = {
 
 
 def test_every_filter_has_a_value_in_the_next_tests() -> None:
-    assert OTHER_VALUES.keys() == RULES.keys()
+    assert OTHER_VALUES.keys() == FILTER_RULES.keys()
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", FILTER_RULES)
 def test_a_list_with_another_filter_has_another_cursor(name: str) -> None:
     plain = ImageListRequest()
     filtered = ImageListRequest(filters=ImageFilter(**{name: OTHER_VALUES[name]}))
     assert image_list_id(AccountId(1), plain) != image_list_id(AccountId(1), filtered)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", FILTER_RULES)
 def test_a_list_with_any_filter_but_that_for_public_images_has_no_total(name: str) -> None:
     assert ImageFilter().has_total
     assert ImageFilter(**{name: OTHER_VALUES[name]}).has_total is (name == "is_public")

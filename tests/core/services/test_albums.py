@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from imagehost_core import Album, Event, ImageHost, NotFoundError, PageRequest, ValidationError
 from imagehost_core.events import AlbumUpdated
 from imagehost_core.lists import parse_page_request
-from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST, MAX_NAME
+from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST
 from imagehost_core.testing import make_image
 from imagehost_core.uploads import MAX_DESCRIPTION, has_visible_character
 
@@ -63,9 +63,9 @@ def test_a_new_album_is_empty_and_has_the_defaults(album: Album) -> None:
     assert album.created_at == album.updated_at
 
 
-@given(st.text(max_size=MAX_NAME + 20))
+@given(st.text(max_size=MAX_ALBUM_NAME + 20))
 def test_a_name_is_trimmed_and_has_1_to_100_characters(host: ImageHost, name: str) -> None:
-    if has_visible_character(name) and len(name.strip()) <= MAX_NAME and "\0" not in name:
+    if has_visible_character(name) and len(name.strip()) <= MAX_ALBUM_NAME and "\0" not in name:
         assert host.albums.create(owner="admin", name=name).name == name.strip()
     else:
         with pytest.raises(ValidationError, match="name"):

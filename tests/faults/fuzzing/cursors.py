@@ -9,10 +9,10 @@ from base64 import urlsafe_b64encode
 from urllib.parse import parse_qsl
 
 from imagehost_core.errors import BadRequestError
-from imagehost_core.lists import PARAMETERS, CursorPosition, encode_cursor, parse_image_list
+from imagehost_core.lists import LIST_PARAMETERS, CursorPosition, encode_cursor, parse_image_list
 
 DICTIONARY = (
-    *(f"&{name}=".encode() for name in PARAMETERS),
+    *(f"&{name}=".encode() for name in LIST_PARAMETERS),
     *(
         b"!0123456789ab.",
         b".7",

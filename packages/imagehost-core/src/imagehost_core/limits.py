@@ -198,7 +198,7 @@ def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime, cost
     )
 
 
-MAX_NAME = 64
+MAX_ACCOUNT_NAME = 64
 """The longest account name, in characters (`imagehost_core.services.references`)."""
 _IPV6_PREFIX = 64
 """An IPv6 subscriber has a network of this prefix length (RFC 6177), so its IP addresses count as one
@@ -228,7 +228,7 @@ def sign_in_keys(name: str, ip_address: str) -> tuple[str, str]:
         ip_address: The client IP address.
     """
     # Names that differ in their case only are one account's.
-    valid_name = name.lower() if len(name) <= MAX_NAME else ""
+    valid_name = name.lower() if len(name) <= MAX_ACCOUNT_NAME else ""
     return f"sign-in:account:{valid_name}", f"sign-in:address:{_client(ip_address)}"
 
 

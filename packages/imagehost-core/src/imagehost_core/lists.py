@@ -365,7 +365,7 @@ class ImageFilter:
     def __attrs_post_init__(self) -> None:
         checked = (
             rule.check(name, value)
-            for name, rule in FILTERS.items()
+            for name, rule in FILTER_RULES.items()
             if (value := getattr(self, name)) is not None
         )
         errors = [error for error in checked if error is not None]
@@ -377,7 +377,7 @@ class ImageFilter:
         """The value of each filter that selects images, as the database has it, by name."""
         return {
             name: rule.to_sql(value)
-            for name, rule in FILTERS.items()
+            for name, rule in FILTER_RULES.items()
             if rule.is_given(value := getattr(self, name))
         }
 
@@ -389,10 +389,10 @@ class ImageFilter:
     @property
     def has_total(self) -> bool:
         """Whether the number of images is known without reading them all."""
-        return all(FILTERS[name].is_counted for name in self.given)
+        return all(FILTER_RULES[name].is_counted for name in self.given)
 
 
-FILTERS: dict[str, FilterRule] = {
+FILTER_RULES: dict[str, FilterRule] = {
     attribute.name: attribute.metadata["rule"] for attribute in attrs.fields(ImageFilter)
 }
 """The rule of each filter, by the name of its query parameter."""
@@ -421,12 +421,12 @@ class ImageListRequest:
 
 GALLERY_PARAMETERS = ("page", "per_page", "cursor", "album_id")
 """The query parameters of the gallery."""
-PARAMETERS = (*GALLERY_PARAMETERS, *FILTERS, "sort")
+LIST_PARAMETERS = (*GALLERY_PARAMETERS, *FILTER_RULES, "sort")
 """The query parameters of a list of images."""
 
 
 def parse_image_list(
-    parameters: Iterable[tuple[str, str]], names: Iterable[str] = PARAMETERS
+    parameters: Iterable[tuple[str, str]], names: Iterable[str] = LIST_PARAMETERS
 ) -> ImageListRequest:
     """Return the request of a list's query parameters.
 
@@ -454,7 +454,9 @@ def _parse_image_list(parameters: tuple[tuple[str, str], ...], names: tuple[str,
         album_id = None if "album_id" not in texts else parse_album_id(texts["album_id"])
     except ValidationError as error:
         errors += error.errors
-    values = {name: rule.parse(name, texts[name], errors) for name, rule in FILTERS.items() if name in texts}
+    values = {
+        name: rule.parse(name, texts[name], errors) for name, rule in FILTER_RULES.items() if name in texts
+    }
     try:
         filters = ImageFilter(**values)  # type: ignore[arg-type]
     except BadRequestError as error:

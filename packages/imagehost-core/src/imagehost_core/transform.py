@@ -38,7 +38,7 @@ MAX_SIDE = 8192
 """The largest `w` or `h`, in pixels."""
 MAX_QUALITY = 100
 
-PARAMETERS = ("w", "h", "q", "fit", "fm")
+TRANSFORM_PARAMETERS = ("w", "h", "q", "fit", "fm")
 """The names of the transform parameters."""
 MAX_PARAMETERS = 64
 """The largest number of parameters in a query, known and unknown."""
@@ -158,7 +158,7 @@ def parse_transform(query: str | Mapping[str, object] = "", *, extension: str | 
     for name, value in _parse_query(query):
         if name in values:
             errors.append(FieldError(name, "one value", "several"))
-        elif name in PARAMETERS:
+        elif name in TRANSFORM_PARAMETERS:
             values[name] = value
 
     def integer(name: str, maximum: int) -> int | None:

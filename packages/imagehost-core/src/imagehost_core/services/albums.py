@@ -30,7 +30,7 @@ from imagehost_core.services.references import (
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.uploads import INVALID_TEXT, description_errors, has_visible_character, is_valid_text
 
-MAX_NAME = 100
+MAX_ALBUM_NAME = 100
 """Characters of an album's name, after trimming."""
 MAX_IMAGES_PER_REQUEST = 1_000
 """Images that one request can add to or remove from an album."""
@@ -315,8 +315,8 @@ def validate_album(fields: Mapping[str, object]) -> dict[str, SqlValue]:
 
 def _errors(fields: Mapping[str, object]) -> Iterator[FieldError]:
     name = fields.get("name", "-")
-    if not isinstance(name, str) or len(name.strip()) > MAX_NAME or not has_visible_character(name):
-        expected = f"text of 1 to {MAX_NAME} characters after trimming, at least one of them visible,"
+    if not isinstance(name, str) or len(name.strip()) > MAX_ALBUM_NAME or not has_visible_character(name):
+        expected = f"text of 1 to {MAX_ALBUM_NAME} characters after trimming, at least one of them visible,"
         yield FieldError("name", expected, quote_value(name) if name else "none")
     elif not is_valid_text(name):
         yield FieldError("name", *INVALID_TEXT)

@@ -15,7 +15,7 @@ from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError
 from imagehost_core.ids import AccountId, AlbumId, album_not_found_text
 from imagehost_core.lists import (
     GALLERY_PARAMETERS,
-    PARAMETERS,
+    LIST_PARAMETERS,
     ImageFilter,
     ImageListRequest,
     ImageSort,
@@ -88,7 +88,7 @@ class ImageLists:
             UnavailableError: The database does not find the page in time.
         """
         account = get_account(self._records.accounts, owner)
-        request = _parse(parameters, PARAMETERS, lambda album: self._require_own_album(album, account))
+        request = _parse(parameters, LIST_PARAMETERS, lambda album: self._require_own_album(album, account))
         return self._list(request, request.album_id, account)
 
     def list_public(

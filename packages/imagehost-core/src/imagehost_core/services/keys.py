@@ -45,7 +45,7 @@ from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, is_valid_text
 
-MAX_NAME = 100
+MAX_KEY_NAME = 100
 """Characters of a key's name; albums have the same limit."""
 
 
@@ -267,8 +267,8 @@ def _validate_name(name: object, _now: datetime, errors: list[FieldError]) -> ob
     if not isinstance(name, str):
         errors.append(FieldError("name", "text", quote_value(name)))
         return name
-    if len(name.strip()) > MAX_NAME:
-        errors.append(FieldError("name", f"at most {MAX_NAME} characters", f"{len(name.strip())}"))
+    if len(name.strip()) > MAX_KEY_NAME:
+        errors.append(FieldError("name", f"at most {MAX_KEY_NAME} characters", f"{len(name.strip())}"))
     if not is_valid_text(name):
         errors.append(FieldError("name", *INVALID_TEXT))
     return name.strip()

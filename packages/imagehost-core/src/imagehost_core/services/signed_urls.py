@@ -27,7 +27,7 @@ from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.transform import (
     MAX_LIFETIME_SECONDS,
-    PARAMETERS,
+    TRANSFORM_PARAMETERS,
     Transform,
     parse_transform,
     sign_url,
@@ -56,7 +56,7 @@ class UrlSigner:
                 listed in `errors`.
         """
         errors = ErrorCollector()
-        misspelled = misspelled_names(params, PARAMETERS) if isinstance(params, Mapping) else ()
+        misspelled = misspelled_names(params, TRANSFORM_PARAMETERS) if isinstance(params, Mapping) else ()
         if misspelled:
             errors.add(ValidationError(errors=misspelled))
         try:

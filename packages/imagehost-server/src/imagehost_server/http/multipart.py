@@ -69,9 +69,9 @@ FILE_FIELDS: dict[str, FormKind] = {
 """Names of file parts."""
 _INDEXED = re.compile(r"files\[\d{1,9}\]", re.ASCII)
 """`files[0]`, as programs name the files of an array."""
-MAX_NAMES = 20
+MAX_SHOWN_NAMES = 20
 """The most field names in the error for a form without a file."""
-MAX_NAME = 60
+MAX_SHOWN_NAME = 60
 """The longest field name in this error that is not shortened, in characters."""
 
 
@@ -380,8 +380,8 @@ def _require_files(kinds: Sequence[FormKind], names: Iterable[str]) -> None:
 def _missing_file(names: Iterable[str]) -> BadRequestError:
     """Return the error for a form without a file; it lists the accepted and the received field names."""
     received = [_describe_field(name) for name in names]
-    if len(received) > MAX_NAMES:
-        received[MAX_NAMES:] = [f"{len(received) - MAX_NAMES} more"]
+    if len(received) > MAX_SHOWN_NAMES:
+        received[MAX_SHOWN_NAMES:] = [f"{len(received) - MAX_SHOWN_NAMES} more"]
     fields = f"the field{'s' * (len(received) > 1)} {', '.join(received)}" if received else "no fields"
     return BadRequestError(f"expected a file in files[], files, image or file but received {fields}")
 
@@ -390,8 +390,8 @@ def _describe_field(name: str) -> str:
     text = "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name
     )
-    if len(text) > MAX_NAME:
-        text = f"{text[: MAX_NAME - 1]}…"
+    if len(text) > MAX_SHOWN_NAME:
+        text = f"{text[: MAX_SHOWN_NAME - 1]}…"
     return f"{text} (without a file)" if find_form(name) else text or "without a name"
 
 

@@ -28,7 +28,7 @@ from imagehost_core.formats import BY_EXTENSION, FORMATS
 from imagehost_core.models import Scope
 from imagehost_core.services.idempotency import MAX_KEY
 from imagehost_core.services.webhooks import TEST_EVENT
-from imagehost_core.transform import PARAMETERS
+from imagehost_core.transform import TRANSFORM_PARAMETERS
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE, cookie_name
 from imagehost_server.auth.identity import REGISTRATION
 from imagehost_server.middleware.security import HeadersTooLargeError
@@ -207,7 +207,7 @@ def document(
             paths[path]["servers"] = [{"url": site_url}]
         if registration and operation.route == REGISTRATION:
             described["security"].append({})
-    transform = {name: schemas["SignedUrlItem"]["properties"][name] for name in PARAMETERS}
+    transform = {name: schemas["SignedUrlItem"]["properties"][name] for name in TRANSFORM_PARAMETERS}
     return {
         "openapi": tree["openapi"],
         "info": {**tree["info"], "description": _DESCRIPTION},

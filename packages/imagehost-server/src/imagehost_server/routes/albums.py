@@ -19,8 +19,7 @@ from imagehost_core.lists import (
 )
 from imagehost_core.models import Account, Album, Scope
 from imagehost_core.resources import AlbumRecord
-from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST, MembershipResult
-from imagehost_core.services.albums import MAX_NAME as MAX_ALBUM_NAME
+from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST, MembershipResult
 from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.services.references import parse_image_ids
 from imagehost_core.uploads import BOOLEANS

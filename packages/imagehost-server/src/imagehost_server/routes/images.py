@@ -33,7 +33,7 @@ from imagehost_core.transform import (
     MAX_LIFETIME_SECONDS,
     MAX_QUALITY,
     MAX_SIDE,
-    PARAMETERS,
+    TRANSFORM_PARAMETERS,
     Fit,
 )
 from imagehost_core.uploads import MAX_FILENAME_BYTES
@@ -217,7 +217,7 @@ class SignedUrlRequest(TransformMembers, kw_only=True):
     @staticmethod
     def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
         """Raise the errors of the values."""
-        params = {name: members[name] for name in PARAMETERS if name in members}
+        params = {name: members[name] for name in TRANSFORM_PARAMETERS if name in members}
         host.images.validate_signing(params, members.get("expires_in", DEFAULT_LIFETIME_SECONDS))
 
 

@@ -24,7 +24,7 @@ from imagehost_core.models import (
     ApiKeyWithToken,
     Scope,
 )
-from imagehost_core.services.keys import MAX_NAME as MAX_KEY_NAME
+from imagehost_core.services.keys import MAX_KEY_NAME
 from imagehost_server.http.body import parse_timestamp
 from imagehost_server.http.responses import Success, ok, record_of
 from imagehost_server.routes.body import JsonBody, member, set_fields

@@ -44,7 +44,7 @@ OUTCOMES = ("saved", "deleted", "password_changed", "event_sent", "signing_secre
 Handler = Callable[..., Awaitable[Response[Any]]]
 
 
-class PageRequest(ApiRequest):
+class WebRequest(ApiRequest):
     """A request for a page."""
 
     @property
@@ -127,7 +127,7 @@ def page(
 
     def decorate(function: Handler) -> HTTPRouteHandler:
         @wraps(function)
-        async def handle(request: PageRequest, **parameters: Any) -> Response[Any]:
+        async def handle(request: WebRequest, **parameters: Any) -> Response[Any]:
             request.scope["state"]["is_public"] = public
             try:
                 await _count(request)
@@ -147,7 +147,7 @@ def page(
             http_method=["GET", "HEAD"] if method == "GET" else [method],  # type: ignore[list-item]
             status_code=200,
             name=f"page {function.__name__}",
-            request_class=PageRequest,
+            request_class=WebRequest,
             include_in_schema=False,
             media_type=HTML,
             opt={"page": True},
@@ -201,7 +201,7 @@ def page_headers(delivery_url: str, viewer: Account | None, *, listed: bool = Tr
     return headers if listed else {**headers, "x-robots-tag": "noindex"}
 
 
-def error_page(request: PageRequest, error: Exception) -> Response[Any]:
+def error_page(request: WebRequest, error: Exception) -> Response[Any]:
     """Return the page for an exception, with the status that the JSON API would give."""
     api_error = to_api_error(error)
     log_cause(api_error, error, request.id)
@@ -217,7 +217,7 @@ def accepts_html(request: Request[Account, Principal, State]) -> bool:
     return "text/html" in request.headers.get("accept", "")
 
 
-async def _identify(request: PageRequest) -> None:
+async def _identify(request: WebRequest) -> None:
     token = session_cookie(request.scope["headers"], request.settings.root_path)
     principal, error = None, None
     if token is not None:
@@ -239,7 +239,7 @@ async def _identify(request: PageRequest) -> None:
         request.scope["user"] = authorize(principal, SessionRequirement.ONLY)
 
 
-async def _count(request: PageRequest) -> None:
+async def _count(request: WebRequest) -> None:
     """Count a page of the client's IP address, or raise RateLimitError."""
     limiter, ip_address = request.host.rate_limiter, request.identity.ip_address
     decision = limiter.try_admit_page(ip_address)
@@ -248,7 +248,7 @@ async def _count(request: PageRequest) -> None:
     decision.raise_if_refused(request.host.now(), None)
 
 
-def require_same_origin(request: PageRequest) -> None:
+def require_same_origin(request: WebRequest) -> None:
     """Raise ForbiddenError if another site has caused an unsafe request, by `Sec-Fetch-Site` or `Origin`.
 
     It protects the forms that need no session, such as that of signing in; the others have a CSRF token too.
@@ -259,7 +259,7 @@ def require_same_origin(request: PageRequest) -> None:
         raise ForbiddenError("expected a form of this site but another site has sent the request")
 
 
-def sign_in_redirect(request: PageRequest) -> Response[Any]:
+def sign_in_redirect(request: WebRequest) -> Response[Any]:
     """Return the redirect to the sign-in page, which leads back.
 
     A browser does not send the session cookie, which is `SameSite=Strict`, with a navigation from another
@@ -272,7 +272,7 @@ def sign_in_redirect(request: PageRequest) -> Response[Any]:
     return see_other(request, f"/login?next={quote(target, safe='/')}")
 
 
-def see_other(request: PageRequest, path: str, outcome: str = "") -> Response[Any]:
+def see_other(request: WebRequest, path: str, outcome: str = "") -> Response[Any]:
     """Return a redirect to a page of this site, to be requested with GET (RFC 9110, section 15.4.4).
 
     Args:
@@ -284,7 +284,7 @@ def see_other(request: PageRequest, path: str, outcome: str = "") -> Response[An
     return cast("Response[Any]", Redirect(target, status_code=303, headers={"cache-control": "no-store"}))
 
 
-def _describe(error: ImageHostError, request: PageRequest) -> dict[str, object]:
+def _describe(error: ImageHostError, request: WebRequest) -> dict[str, object]:
     """Return the values of the error page; the details of an error are in English."""
     return {
         "code": error.code,
@@ -293,7 +293,7 @@ def _describe(error: ImageHostError, request: PageRequest) -> dict[str, object]:
     }
 
 
-def sign_in_if_closed(request: PageRequest) -> Response[Any] | None:
+def sign_in_if_closed(request: WebRequest) -> Response[Any] | None:
     """Return the redirect to the sign-in page if public pages require a session, as `/v1/gallery` then does.
 
     Returns:
@@ -312,12 +312,12 @@ MAX_FIELDS = 200
 CSRF_FIELD = "csrf_token"
 
 
-async def read_form(request: PageRequest) -> dict[str, str]:
+async def read_form(request: WebRequest) -> dict[str, str]:
     """Return the fields of a form, as `read_form_lists` does; of a repeated one, the last value."""
     return {name: values[-1] for name, values in (await read_form_lists(request)).items()}
 
 
-async def read_form_lists(request: PageRequest) -> dict[str, list[str]]:
+async def read_form_lists(request: WebRequest) -> dict[str, list[str]]:
     """Return all values of each field of a form.
 
     Raises:
@@ -346,7 +346,7 @@ async def read_form_lists(request: PageRequest) -> dict[str, list[str]]:
     return fields
 
 
-def require_form_token(request: PageRequest, received: str | None) -> None:
+def require_form_token(request: WebRequest, received: str | None) -> None:
     """Raise ForbiddenError unless a form has the CSRF token of the session; without a session it needs none.
 
     Args:

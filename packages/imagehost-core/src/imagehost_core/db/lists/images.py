@@ -15,7 +15,7 @@ from imagehost_core.db.lists.pages import ItemList, Order, list_id, paginate
 from imagehost_core.db.lists.searches import find_page
 from imagehost_core.db.lists.word_index import parse_search
 from imagehost_core.ids import AccountId
-from imagehost_core.lists import FILTERS, ImageListRequest, PageRequest
+from imagehost_core.lists import FILTER_RULES, ImageListRequest, PageRequest
 from imagehost_core.models import Image, Page, PublicAlbum
 
 _COUNTS = ("image_count", "public_image_count")
@@ -113,7 +113,7 @@ def _conditions(request: ImageListRequest) -> Iterator[tuple[bool, str]]:
     The search is not among them.
     """
     for name in request.filters.given:
-        column, _, operator = FILTERS[name].condition.partition(" ")
+        column, _, operator = FILTER_RULES[name].condition.partition(" ")
         if not column:
             continue
         is_range = operator != "=" and request.sort.column == column

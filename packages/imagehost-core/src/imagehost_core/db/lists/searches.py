@@ -20,7 +20,7 @@ from imagehost_core.db.engines.database import Database, SqlRow, integer, text
 from imagehost_core.db.image_rows import first_number, last_number
 from imagehost_core.db.lists.pages import CheckedRows, ItemList, after_cursor, paginate, read_items, to_page
 from imagehost_core.db.lists.word_index import WordSearch
-from imagehost_core.lists import FILTERS, PageRequest
+from imagehost_core.lists import FILTER_RULES, PageRequest
 from imagehost_core.models import Image, Page
 
 SHORT_LIST = 5_000
@@ -29,7 +29,9 @@ READ_FIRST = 10
 """Images of a longer list that are read first, for each image of the page and of those before it."""
 MAX_READ_FIRST = 1_000
 """The most images that are read first."""
-_COLUMNS = tuple({"id", "number"} | {rule.condition.partition(" ")[0] for rule in FILTERS.values()} - {""})
+_COLUMNS = tuple(
+    {"id", "number"} | {rule.condition.partition(" ")[0] for rule in FILTER_RULES.values()} - {""}
+)
 
 
 def find_page(

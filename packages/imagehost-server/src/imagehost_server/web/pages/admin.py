@@ -26,7 +26,7 @@ from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
 from imagehost_core.observer import PoolLoad
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.metrics import IMAGE_LOOKUPS, QUEUE_LENGTH, QUEUE_REJECTIONS, WORKERS, Family
-from imagehost_server.web.page import PageRequest, page, read_form, see_other
+from imagehost_server.web.page import WebRequest, page, read_form, see_other
 from imagehost_server.web.presentation import size_text
 
 ACCOUNTS_PER_PAGE = 50
@@ -40,14 +40,14 @@ LIMITS = ("api_per_minute", "api_per_hour", "api_per_day", "uploads_per_minute",
 
 
 @page("/admin", sign_in=True)
-async def admin(request: PageRequest) -> Response[Any]:
+async def admin(request: WebRequest) -> Response[Any]:
     """Show the totals and the accounts."""
     _require_operator(request)
     return await _show(request)
 
 
 @page("/admin/accounts", method="POST", sign_in=True)
-async def create_account(request: PageRequest) -> Response[Any]:
+async def create_account(request: WebRequest) -> Response[Any]:
     """Create an account, with a random password unless one is given, and show that once."""
     operator = _require_operator(request)
     form = await read_form(request)
@@ -69,14 +69,14 @@ async def create_account(request: PageRequest) -> Response[Any]:
 
 
 @page("/admin/accounts/{account_id:str}", sign_in=True)
-async def account(request: PageRequest, account_id: FromPath[str]) -> Response[Any]:
+async def account(request: WebRequest, account_id: FromPath[str]) -> Response[Any]:
     """Show an account."""
     _require_operator(request)
     return await _show_account(request, account_id)
 
 
 @page("/admin/accounts/{account_id:str}", method="POST", sign_in=True)
-async def update_account(request: PageRequest, account_id: FromPath[str]) -> Response[Any]:
+async def update_account(request: WebRequest, account_id: FromPath[str]) -> Response[Any]:
     """Change the role, the limits or the suspension of an account."""
     operator = _require_operator(request)
     form = await read_form(request)
@@ -92,7 +92,7 @@ async def update_account(request: PageRequest, account_id: FromPath[str]) -> Res
     return see_other(request, f"/admin/accounts/{account_id}", "saved")
 
 
-def _require_operator(request: PageRequest) -> Account:
+def _require_operator(request: WebRequest) -> Account:
     """Return the account of the session, or raise ForbiddenError unless it is an operator's."""
     return authorize(request.auth, SessionRequirement.OPERATOR)
 
@@ -112,7 +112,7 @@ def _parse_limit(name: str, text: str) -> int | None:
 
 
 async def _show(
-    request: PageRequest,
+    request: WebRequest,
     *,
     failure: ImageHostError | None = None,
     created: tuple[str, str] | None = None,
@@ -175,7 +175,7 @@ def _tiers(counted: Mapping[str, Metric]) -> list[tuple[str, int, float]]:
     return [(tier, count, 100 * count / total if total else 0.0) for tier, count in counts.items()]
 
 
-def _read_disabled_webhooks(request: PageRequest) -> list[tuple[Account, str, Webhook]]:
+def _read_disabled_webhooks(request: WebRequest) -> list[tuple[Account, str, Webhook]]:
     """Return webhooks that were disabled because they failed, with their accounts and origins.
 
     The rest of a URL may be a secret of the account.
@@ -194,7 +194,7 @@ def _without_secrets(url: str) -> str:
 
 
 async def _show_account(
-    request: PageRequest, account_id: str, *, failure: ImageHostError | None = None
+    request: WebRequest, account_id: str, *, failure: ImageHostError | None = None
 ) -> Response[Any]:
     host = request.host
 

@@ -11,7 +11,7 @@ from imagehost_core.errors import ImageHostError, ValidationError
 from imagehost_core.lists import ImageSort, parse_page_request
 from imagehost_core.models import Album, Image, Page
 from imagehost_core.uploads import BOOLEANS
-from imagehost_server.web.page import PageRequest, page, read_form, see_other
+from imagehost_server.web.page import WebRequest, page, read_form, see_other
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, own_tiles
 from imagehost_server.web.presentation import Tile
 
@@ -21,13 +21,13 @@ ORDERS = (ImageSort.NEWEST.value, ImageSort.OLDEST.value)
 
 
 @page("/albums", sign_in=True)
-async def albums(request: PageRequest) -> Response[Any]:
+async def albums(request: WebRequest) -> Response[Any]:
     """Show the albums of the account."""
     return await _show_albums(request)
 
 
 @page("/albums", method="POST", sign_in=True)
-async def create_album(request: PageRequest) -> Response[Any]:
+async def create_album(request: WebRequest) -> Response[Any]:
     """Create an album, and show it."""
     form = await read_form(request)
     host, account = request.host, request.account
@@ -45,13 +45,13 @@ async def create_album(request: PageRequest) -> Response[Any]:
 
 
 @page("/albums/{album_id:str}", sign_in=True)
-async def own_album(request: PageRequest, album_id: FromPath[str]) -> Response[Any]:
+async def own_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Show an album of the account, with its images."""
     return await _show_album(request, album_id)
 
 
 @page("/albums/{album_id:str}", method="POST", sign_in=True)
-async def update_album(request: PageRequest, album_id: FromPath[str]) -> Response[Any]:
+async def update_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Change an album, and show it."""
     form = await read_form(request)
     host, account = request.host, request.account
@@ -66,7 +66,7 @@ async def update_album(request: PageRequest, album_id: FromPath[str]) -> Respons
 
 
 @page("/albums/{album_id:str}/delete", method="POST", sign_in=True)
-async def delete_album(request: PageRequest, album_id: FromPath[str]) -> Response[Any]:
+async def delete_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Delete an album, with its images if the form says so, and show the others."""
     form = await read_form(request)
     await request.executors.database.run(
@@ -82,7 +82,7 @@ def _is_public(form: dict[str, str]) -> bool:
 
 
 async def _show_albums(
-    request: PageRequest, *, status: int = 200, failure: ImageHostError | None = None
+    request: WebRequest, *, status: int = 200, failure: ImageHostError | None = None
 ) -> Response[Any]:
     cursor = request.query_params.get("cursor")
     listed, covers = await request.executors.database.run(_read_albums, request, cursor)
@@ -97,7 +97,7 @@ async def _show_albums(
     )
 
 
-def _read_albums(request: PageRequest, cursor: str | None) -> tuple[Page[Album], dict[int, Tile]]:
+def _read_albums(request: WebRequest, cursor: str | None) -> tuple[Page[Album], dict[int, Tile]]:
     page_request = parse_page_request(per_page=ALBUMS_PER_PAGE, cursor=cursor)
     listed = request.host.albums.list(owner=request.account, page=page_request)
     covers = [album.cover for album in listed if album.cover is not None]
@@ -106,7 +106,7 @@ def _read_albums(request: PageRequest, cursor: str | None) -> tuple[Page[Album],
 
 
 async def _show_album(
-    request: PageRequest, album_id: str, *, status: int = 200, failure: ImageHostError | None = None
+    request: WebRequest, album_id: str, *, status: int = 200, failure: ImageHostError | None = None
 ) -> Response[Any]:
     cursor, order = request.query_params.get("cursor"), request.query_params.get("sort", "")
     order = order if order in ORDERS else ORDERS[0]
@@ -128,7 +128,7 @@ async def _show_album(
 
 
 def _read_album(
-    request: PageRequest, album_id: str, cursor: str | None, order: str
+    request: WebRequest, album_id: str, cursor: str | None, order: str
 ) -> tuple[Album, Page[Image]]:
     host, account = request.host, request.account
     album = host.albums.get(album_id, owner=account)

@@ -22,13 +22,12 @@ from imagehost_core.errors import (
 )
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import ImageId
-from imagehost_core.lists import STORED, ImageSort
-from imagehost_core.lists import PageRequest as ListRequest
+from imagehost_core.lists import STORED, ImageSort, PageRequest
 from imagehost_core.models import Album, Image, Page
-from imagehost_core.transform import Fit
+from imagehost_core.transform import TRANSFORM_PARAMETERS, Fit
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.http.responses import log_cause, to_api_error
-from imagehost_server.web.page import PageRequest, page, read_form, see_other
+from imagehost_server.web.page import WebRequest, page, read_form, see_other
 from imagehost_server.web.presentation import (
     ImagePresenter,
     Tile,
@@ -49,12 +48,12 @@ SIGNED_SECONDS = 3_600
 THUMBNAIL = {"w": 320, "h": 320, "fit": "inside"}
 
 
-def read_albums(request: PageRequest) -> tuple[Album, ...]:
+def read_albums(request: WebRequest) -> tuple[Album, ...]:
     """Return the newest albums of the account."""
-    return request.host.albums.list(owner=request.account, page=ListRequest(per_page=MAX_ALBUMS)).items
+    return request.host.albums.list(owner=request.account, page=PageRequest(per_page=MAX_ALBUMS)).items
 
 
-def own_tiles(request: PageRequest, images: Iterable[Image]) -> list[tuple[Tile, Image]]:
+def own_tiles(request: WebRequest, images: Iterable[Image]) -> list[tuple[Tile, Image]]:
     """Return images of the account as a grid shows them to their owner.
 
     The session cookie gives access to private images below the URL of the pages. Where `cdn_url` is
@@ -76,7 +75,7 @@ def own_tiles(request: PageRequest, images: Iterable[Image]) -> list[tuple[Tile,
 
 
 def _signed_thumbnails(
-    request: PageRequest, private: list[Image], *, plays: bool = False
+    request: WebRequest, private: list[Image], *, plays: bool = False
 ) -> dict[ImageId, str]:
     """Return signed URLs of thumbnails, which show the first frame or play; none if the session suffices."""
     settings = request.settings
@@ -91,7 +90,7 @@ def _signed_thumbnails(
     return {image.id: url for image, url in zip(private, urls, strict=True)}
 
 
-FILTERS = ("q", "is_public", "format", "album_id", "sort")
+LIBRARY_FILTERS = ("q", "is_public", "format", "album_id", "sort")
 """Query parameters of the form that are those of `GET /v1/images`; an empty one is absent."""
 
 FIRST_DAY, LAST_DAY = "from", "to"
@@ -101,9 +100,11 @@ LIST_VIEW = "list"
 
 
 @page("/images", sign_in=True)
-async def library(request: PageRequest) -> Response[Any]:
+async def library(request: WebRequest) -> Response[Any]:
     """Show a page of the account's images."""
-    filters = {name: request.query_params.get(name, "").strip() for name in (*FILTERS, FIRST_DAY, LAST_DAY)}
+    filters = {
+        name: request.query_params.get(name, "").strip() for name in (*LIBRARY_FILTERS, FIRST_DAY, LAST_DAY)
+    }
     used = {name: value for name, value in filters.items() if value}
     view = request.query_params.get("view", "")
     cursor = request.query_params.get("cursor")
@@ -132,7 +133,7 @@ async def library(request: PageRequest) -> Response[Any]:
 
 
 def _read(
-    request: PageRequest, filters: dict[str, str], cursor: str | None
+    request: WebRequest, filters: dict[str, str], cursor: str | None
 ) -> tuple[Page[Image], tuple[Album, ...]]:
     parameters = [*_to_api_filters(filters).items(), ("per_page", str(IMAGES_PER_PAGE))]
     if cursor is not None:
@@ -147,7 +148,7 @@ def _to_api_filters(filters: dict[str, str]) -> dict[str, str]:
     Raises:
         BadRequestError: A day is no date as `2026-11-22`.
     """
-    found = {name: value for name, value in filters.items() if name in FILTERS}
+    found = {name: value for name, value in filters.items() if name in LIBRARY_FILTERS}
     if FIRST_DAY in filters:
         found["created_after"] = to_rfc3339(_midnight(filters, FIRST_DAY) - timedelta(microseconds=1))
     if LAST_DAY in filters:
@@ -168,22 +169,19 @@ def _midnight(filters: dict[str, str], name: str) -> datetime:
 
 BUILDER_FORMATS = ("auto", "avif", "webp", "jpeg", "png")
 
-PARAMETERS = ("w", "h", "fit", "fm", "q")
-"""The parameters of a variant, as the form of the size builder and the delivery route have them."""
-
 LIFETIMES = (3_600, 86_400, 604_800, 2_592_000)
 """Seconds that the form for signed URLs offers: an hour, a day, a week and 30 days."""
 
 
 @page("/images/{image_id:str}", sign_in=True)
-async def own_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+async def own_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Show an image of the account."""
     image = await request.executors.database.run(request.host.images.get, image_id, owner=request.account)
     return await _show(request, image)
 
 
 @page("/images/{image_id:str}", method="POST", sign_in=True)
-async def update_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+async def update_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Change the fields of an image, and show it."""
     form = await read_form(request)
     changes: dict[str, Any] = {name: form[name] for name in ("filename", "description") if name in form}
@@ -201,7 +199,7 @@ async def update_image(request: PageRequest, image_id: FromPath[str]) -> Respons
 
 
 @page("/images/{image_id:str}/delete", method="POST", sign_in=True)
-async def delete_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+async def delete_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Delete an image for good, and show the others."""
     await read_form(request)
     await request.executors.database.run(request.host.images.delete, image_id, owner=request.account)
@@ -209,13 +207,13 @@ async def delete_image(request: PageRequest, image_id: FromPath[str]) -> Respons
 
 
 @page("/images/{image_id:str}/sign", method="POST", sign_in=True)
-async def sign_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+async def sign_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Show a signed URL of an image, or of a variant of it, which gives access until it expires."""
     form = await read_form(request)
     database, host = request.executors.database, request.host
     text = form.get("expires_in", "")
     seconds = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
-    parameters = {name: form[name] for name in PARAMETERS if form.get(name)}
+    parameters = {name: form[name] for name in TRANSFORM_PARAMETERS if form.get(name)}
     image = await database.run(host.images.get, image_id, owner=request.account)
     try:
         signed = await database.run(
@@ -227,7 +225,7 @@ async def sign_image(request: PageRequest, image_id: FromPath[str]) -> Response[
 
 
 async def _show(
-    request: PageRequest,
+    request: WebRequest,
     image: Image,
     *,
     status: int = 200,
@@ -263,7 +261,7 @@ async def _show(
     )
 
 
-def _read_camera_data(request: PageRequest, image: Image) -> CameraData | None:
+def _read_camera_data(request: WebRequest, image: Image) -> CameraData | None:
     """Return what the image's metadata says, or `None` if its file cannot be read now."""
     try:
         return request.host.camera_data(image, owner=request.account)

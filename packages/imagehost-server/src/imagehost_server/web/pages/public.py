@@ -22,25 +22,25 @@ from imagehost_core.formats import FORMATS
 from imagehost_core.lists import parse_page_request
 from imagehost_core.models import GalleryPage, Image
 from imagehost_server.http.responses import RawResponse, to_litestar
-from imagehost_server.web.page import PageRequest, page, sign_in_if_closed
+from imagehost_server.web.page import WebRequest, page, sign_in_if_closed
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE
 from imagehost_server.web.presentation import ImagePresenter, alt_text, size_text
 
 
 @page("/", public=True)
-async def gallery(request: PageRequest) -> Response[Any]:
+async def gallery(request: WebRequest) -> Response[Any]:
     """Show the newest public images, or those after a cursor."""
     return await _show(request, "gallery.html")
 
 
 @page("/a/{album_id:str}", public=True)
-async def album(request: PageRequest, album_id: FromPath[str]) -> Response[Any]:
+async def album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Show the public images of a public album."""
     return await _show(request, "album.html", album_id)
 
 
 @page("/i/{image_id:str}", public=True)
-async def public_image(request: PageRequest, image_id: FromPath[str]) -> Response[Any]:
+async def public_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Show one public image, its facts, and its URLs in sizes and formats."""
     if closed := sign_in_if_closed(request):
         return closed
@@ -88,7 +88,7 @@ class UnsupportedOutputError(ImageHostError):
 
 
 @page("/oembed", json=True)
-async def oembed(request: PageRequest) -> Response[Any]:
+async def oembed(request: WebRequest) -> Response[Any]:
     """Describe a public image to a site that embeds a link to its page (https://oembed.com, type `photo`)."""
     if request.settings.gallery.require_sign_in and request.viewer is None:
         raise UnauthorizedError("expected a session but received none")
@@ -121,7 +121,7 @@ async def oembed(request: PageRequest) -> Response[Any]:
     return to_litestar(RawResponse(200, json.dumps(description).encode(), headers))
 
 
-async def _show(request: PageRequest, template: str, album_id: str | None = None) -> Response[Any]:
+async def _show(request: WebRequest, template: str, album_id: str | None = None) -> Response[Any]:
     if closed := sign_in_if_closed(request):
         return closed
     cursor = request.query_params.get("cursor")
@@ -137,17 +137,17 @@ async def _show(request: PageRequest, template: str, album_id: str | None = None
     )
 
 
-def _read(request: PageRequest, cursor: str | None, album_id: str | None) -> GalleryPage:
+def _read(request: WebRequest, cursor: str | None, album_id: str | None) -> GalleryPage:
     page_request = parse_page_request(per_page=IMAGES_PER_PAGE, cursor=cursor)
     return request.host.gallery(page_request, album_id=album_id)
 
 
-def page_url(request: PageRequest, image: Image) -> str:
+def page_url(request: WebRequest, image: Image) -> str:
     """Return the URL of the page of a public image."""
     return f"{request.settings.site_url}/i/{image.id}"
 
 
-def _image_id_of(request: PageRequest) -> str:
+def _image_id_of(request: WebRequest) -> str:
     """Return the id in the URL of an image's page.
 
     Raises:
@@ -164,7 +164,7 @@ def _image_id_of(request: PageRequest) -> str:
     return page.removeprefix(prefix).removesuffix("/")
 
 
-def _limit(request: PageRequest, name: str) -> int | None:
+def _limit(request: WebRequest, name: str) -> int | None:
     """Return the value of `maxwidth` or `maxheight`, or `None`.
 
     Raises:

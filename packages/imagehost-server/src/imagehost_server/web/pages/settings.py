@@ -8,13 +8,13 @@ from litestar import Response
 from litestar.params import FromPath
 
 from imagehost_core.errors import ConflictError, ImageHostError, RateLimitError, ValidationError
-from imagehost_core.lists import PageRequest as ListRequest
+from imagehost_core.lists import PageRequest
 from imagehost_core.models import ALL_SCOPES, ApiKeyWithToken, Scope
 from imagehost_server.integrations import INTEGRATIONS
 from imagehost_server.routes.accounts import read_account
 from imagehost_server.routes.integrations import create_file
 from imagehost_server.routes.sessions import replace_password
-from imagehost_server.web.page import PageRequest, page, read_form, see_other
+from imagehost_server.web.page import WebRequest, page, read_form, see_other
 from imagehost_server.web.presentation import size_text
 
 LISTED = 100
@@ -28,13 +28,13 @@ PRESETS: dict[str, frozenset[Scope]] = {
 
 
 @page("/settings", sign_in=True)
-async def settings(request: PageRequest) -> Response[Any]:
+async def settings(request: WebRequest) -> Response[Any]:
     """Show the settings of the account."""
     return await _show(request)
 
 
 @page("/settings/password", method="POST", sign_in=True)
-async def set_password(request: PageRequest) -> Response[Any]:
+async def set_password(request: WebRequest) -> Response[Any]:
     """Change the password, and end all other sessions."""
     form = await read_form(request)
     try:
@@ -45,7 +45,7 @@ async def set_password(request: PageRequest) -> Response[Any]:
 
 
 @page("/settings/signing-secret", method="POST", sign_in=True)
-async def renew_signing_secret(request: PageRequest) -> Response[Any]:
+async def renew_signing_secret(request: WebRequest) -> Response[Any]:
     """End all signed URLs of the account at once."""
     await read_form(request)
     await request.executors.database.run(request.host.accounts.renew_signing_secret, request.account)
@@ -53,7 +53,7 @@ async def renew_signing_secret(request: PageRequest) -> Response[Any]:
 
 
 @page("/settings/sessions/{session_id:str}/end", method="POST", sign_in=True)
-async def end_session(request: PageRequest, session_id: FromPath[str]) -> Response[Any]:
+async def end_session(request: WebRequest, session_id: FromPath[str]) -> Response[Any]:
     """End another session of the account at once."""
     await read_form(request)
     await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
@@ -61,7 +61,7 @@ async def end_session(request: PageRequest, session_id: FromPath[str]) -> Respon
 
 
 @page("/settings/keys", method="POST", sign_in=True)
-async def create_key(request: PageRequest) -> Response[Any]:
+async def create_key(request: WebRequest) -> Response[Any]:
     """Create an API key, and show its token once."""
     form = await read_form(request)
     scopes = PRESETS.get(form.get("preset", ""), frozenset())
@@ -75,7 +75,7 @@ async def create_key(request: PageRequest) -> Response[Any]:
 
 
 @page("/settings/keys/{key_id:str}/revoke", method="POST", sign_in=True)
-async def revoke_key(request: PageRequest, key_id: FromPath[str]) -> Response[Any]:
+async def revoke_key(request: WebRequest, key_id: FromPath[str]) -> Response[Any]:
     """Revoke an API key at once."""
     await read_form(request)
     await request.executors.database.run(request.host.keys.revoke, key_id, owner=request.account)
@@ -83,19 +83,19 @@ async def revoke_key(request: PageRequest, key_id: FromPath[str]) -> Response[An
 
 
 @page("/settings/integrations/{name:str}", method="POST", sign_in=True)
-async def create_integration(request: PageRequest, name: FromPath[str]) -> Response[Any]:
+async def create_integration(request: WebRequest, name: FromPath[str]) -> Response[Any]:
     """Create a key that can only upload, and send the file of a program with it."""
     await read_form(request)
     return await create_file(request, name)
 
 
 async def _show(
-    request: PageRequest,
+    request: WebRequest,
     *,
     failure: ImageHostError | None = None,
     created: ApiKeyWithToken | None = None,
 ) -> Response[Any]:
-    host, account, page_request = request.host, request.account, ListRequest(per_page=LISTED)
+    host, account, page_request = request.host, request.account, PageRequest(per_page=LISTED)
 
     def read() -> dict[str, object]:
         record = read_account(host, account)

@@ -8,11 +8,11 @@ from litestar import Response
 
 from imagehost_core.errors import RateLimitError, UnauthorizedError, ValidationError
 from imagehost_server.routes.sessions import create_session, with_session_cookies, without_session_cookies
-from imagehost_server.web.page import PageRequest, page, read_form, safe_path, see_other
+from imagehost_server.web.page import WebRequest, page, read_form, safe_path, see_other
 
 
 @page("/login")
-async def login_page(request: PageRequest) -> Response[Any]:
+async def login_page(request: WebRequest) -> Response[Any]:
     """Show the form, or go on if the client is signed in."""
     next_path = safe_path(request.query_params.get("next"))
     if request.viewer is not None:
@@ -21,7 +21,7 @@ async def login_page(request: PageRequest) -> Response[Any]:
 
 
 @page("/login", method="POST")
-async def login(request: PageRequest) -> Response[Any]:
+async def login(request: WebRequest) -> Response[Any]:
     """Sign in, and go on to the page that required it."""
     form = await read_form(request)
     name, next_path = form.get("name", "").strip(), safe_path(form.get("next"))
@@ -39,7 +39,7 @@ async def login(request: PageRequest) -> Response[Any]:
 
 
 @page("/logout", method="POST")
-async def logout(request: PageRequest) -> Response[Any]:
+async def logout(request: WebRequest) -> Response[Any]:
     """End the session at once, and show the gallery."""
     await read_form(request)
     if request.viewer is not None:
@@ -47,7 +47,7 @@ async def logout(request: PageRequest) -> Response[Any]:
     return without_session_cookies(request, see_other(request, "/"))
 
 
-def _failed(request: PageRequest, status: int, failure: str, name: str, next_path: str) -> Response[Any]:
+def _failed(request: WebRequest, status: int, failure: str, name: str, next_path: str) -> Response[Any]:
     return request.render("login.html", status=status, next_path=next_path, name=name, failure=failure)
 
 

@@ -11,7 +11,7 @@ from imagehost_core.errors import ImageHostError
 from imagehost_server.http.multipart import MultipartFormParser, ParsedForm, parse_form
 from imagehost_server.http.responses import log_cause, to_api_error
 from imagehost_server.routes.upload import store_files
-from imagehost_server.web.page import CSRF_FIELD, PageRequest, page, require_form_token
+from imagehost_server.web.page import CSRF_FIELD, WebRequest, page, require_form_token
 from imagehost_server.web.pages.images import read_albums
 from imagehost_server.web.presentation import ImagePresenter
 
@@ -21,13 +21,13 @@ EXTRA_FIELDS = frozenset({CSRF_FIELD})
 
 
 @page("/upload", sign_in=True)
-async def upload_page(request: PageRequest) -> Response[Any]:
+async def upload_page(request: WebRequest) -> Response[Any]:
     """Show the form."""
     return await _show(request)
 
 
 @page("/upload", method="POST", sign_in=True)
-async def upload(request: PageRequest) -> Response[Any]:
+async def upload(request: WebRequest) -> Response[Any]:
     """Store the files of a form that was sent without a script, and show the results.
 
     It counts as an upload request of the API.
@@ -66,7 +66,7 @@ def _to_api_form(form: ParsedForm) -> ParsedForm:
 
 
 async def _show(
-    request: PageRequest,
+    request: WebRequest,
     *,
     status: int = 200,
     failure: ImageHostError | None = None,

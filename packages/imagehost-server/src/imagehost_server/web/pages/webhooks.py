@@ -9,11 +9,10 @@ from litestar.params import FromPath
 
 from imagehost_core.errors import ImageHostError, ValidationError
 from imagehost_core.events import EVENT_TYPES
-from imagehost_core.lists import PageRequest as ListRequest
-from imagehost_core.lists import parse_page_request
+from imagehost_core.lists import PageRequest, parse_page_request
 from imagehost_core.models import WebhookWithSecret
 from imagehost_server.routes.webhooks import delivery_record
-from imagehost_server.web.page import PageRequest, page, read_form_lists, see_other
+from imagehost_server.web.page import WebRequest, page, read_form_lists, see_other
 
 LISTED = 100
 """The most webhooks of an account."""
@@ -22,13 +21,13 @@ PATH = "/settings/webhooks"
 
 
 @page(PATH, sign_in=True)
-async def webhooks(request: PageRequest) -> Response[Any]:
+async def webhooks(request: WebRequest) -> Response[Any]:
     """Show the webhooks of the account."""
     return await _show_all(request)
 
 
 @page(PATH, method="POST", sign_in=True)
-async def create_webhook(request: PageRequest) -> Response[Any]:
+async def create_webhook(request: WebRequest) -> Response[Any]:
     """Create a webhook, and show its secret once."""
     form = await read_form_lists(request)
     try:
@@ -46,13 +45,13 @@ async def create_webhook(request: PageRequest) -> Response[Any]:
 
 
 @page(f"{PATH}/{{webhook_id:str}}", sign_in=True)
-async def webhook(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+async def webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Show a webhook with its deliveries."""
     return await _show(request, webhook_id)
 
 
 @page(f"{PATH}/{{webhook_id:str}}", method="POST", sign_in=True)
-async def update_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+async def update_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Change a webhook, and show it."""
     form = await read_form_lists(request)
     changes: dict[str, object] = {"events": form.get("events", [])}
@@ -69,7 +68,7 @@ async def update_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Res
 
 
 @page(f"{PATH}/{{webhook_id:str}}/test", method="POST", sign_in=True)
-async def test_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+async def test_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Send a webhook a test event."""
     await read_form_lists(request)
     await request.executors.database.run(request.host.webhooks.test, webhook_id, owner=request.account)
@@ -77,7 +76,7 @@ async def test_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Respo
 
 
 @page(f"{PATH}/{{webhook_id:str}}/rotate-secret", method="POST", sign_in=True)
-async def rotate_secret(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+async def rotate_secret(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Replace the secret of a webhook, and show the new one once."""
     await read_form_lists(request)
     created = await request.executors.database.run(
@@ -87,7 +86,7 @@ async def rotate_secret(request: PageRequest, webhook_id: FromPath[str]) -> Resp
 
 
 @page(f"{PATH}/{{webhook_id:str}}/delete", method="POST", sign_in=True)
-async def delete_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Response[Any]:
+async def delete_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Delete a webhook with its deliveries."""
     await read_form_lists(request)
     await request.executors.database.run(request.host.webhooks.delete, webhook_id, owner=request.account)
@@ -96,7 +95,7 @@ async def delete_webhook(request: PageRequest, webhook_id: FromPath[str]) -> Res
 
 @page(f"{PATH}/{{webhook_id:str}}/deliveries/{{delivery_id:str}}/retry", method="POST", sign_in=True)
 async def retry_delivery(
-    request: PageRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]
+    request: WebRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]
 ) -> Response[Any]:
     """Make a delivery due now."""
     await read_form_lists(request)
@@ -106,9 +105,9 @@ async def retry_delivery(
     return see_other(request, f"{PATH}/{webhook_id}", "event_sent")
 
 
-async def _show_all(request: PageRequest, *, failure: ImageHostError | None = None) -> Response[Any]:
+async def _show_all(request: WebRequest, *, failure: ImageHostError | None = None) -> Response[Any]:
     listed = await request.executors.database.run(
-        request.host.webhooks.list, owner=request.account, page=ListRequest(per_page=LISTED)
+        request.host.webhooks.list, owner=request.account, page=PageRequest(per_page=LISTED)
     )
     return request.render(
         "webhooks.html",
@@ -120,7 +119,7 @@ async def _show_all(request: PageRequest, *, failure: ImageHostError | None = No
 
 
 async def _show(
-    request: PageRequest,
+    request: WebRequest,
     webhook_id: str,
     *,
     failure: ImageHostError | None = None,
