@@ -18,8 +18,8 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import pytest
 
 import imagehost_core
-from imagehost_core import HostClosedError, ImageHost, UploadKeywords
-from imagehost_core.testing import make_image, memory_host
+from imagehost_core import ImageHost, UploadKeywords
+from imagehost_core.testing import memory_host
 
 PURE = ["transform", "limits", "events", "uploads", "webhooks", "settings"]
 HEAVY_MODULES = {"PIL", "pillow_avif", "sqlite3", "sqlite_utils", "cattrs"}
@@ -174,51 +174,3 @@ def test_every_type_of_a_public_signature_can_be_imported_from_a_public_module()
     assert (
         sorted(f"{kind.__module__}.{kind.__name__}" for kind in types if importable_from(kind) is None) == []
     )
-
-
-def test_a_closed_host_says_that_it_is_closed(tmp_path: Path) -> None:
-    with ImageHost.open(tmp_path / "data") as host:
-        image = host.upload(make_image(20, 10), owner="admin")
-    for use in (
-        lambda: host.upload(make_image(20, 10), owner="admin"),
-        lambda: host.render(image.id, "w=5"),
-        lambda: host.images.get(image.id),
-        lambda: host.gallery(),
-        lambda: host.authenticate("ihk_x"),
-        lambda: list(host.check()),
-        lambda: host.now(),
-    ):
-        with pytest.raises(HostClosedError, match="was closed; open one"):
-            use()
-    host.close()
-    assert host.path == tmp_path / "data"
-    with pytest.raises(AttributeError, match="'picture'"):
-        host.picture  # type: ignore[attr-defined]  # noqa: B018
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_host_of_the_parent_is_not_open_in_a_forked_child_and_the_child_cannot_close_it(
-    tmp_path: Path,
-) -> None:
-    program = f"""
-import os, sys
-from imagehost_core import HostClosedError, ImageHost
-with ImageHost.open({str(tmp_path / "data")!r}) as host:
-    image = host.upload(sys.stdin.buffer.read(), owner="admin")
-    pid = os.fork()
-    if pid == 0:
-        try:
-            host.images.get(image.id)
-        except HostClosedError as error:
-            print(error.details, flush=True)
-        host.close()
-        os._exit(0)
-    assert os.waitpid(pid, 0)[1] == 0
-    host.upload(host.render(image.id, "w=9&fm=png").data, owner="admin")
-    print(host.images.list(owner="admin").total)
-"""
-    command = [sys.executable, "-c", program]
-    result = subprocess.run(command, input=make_image(20, 10), capture_output=True, check=True, timeout=60)
-    details, total = result.stdout.decode().splitlines()
-    assert "opened by the parent" in details
-    assert total == "2"

@@ -7,7 +7,9 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
+
+import attrs
 
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.context import open_context
@@ -162,7 +164,7 @@ class ImageHost:
         self.imports = ImportService(
             self.uploads, self.albums, self.accounts, records, settings.rendering.processes
         )
-        self._clock = env.clock
+        self._env, self._events = env, units.bus
         try:
             if recover:
                 files.staging.remove_stale()
@@ -184,20 +186,15 @@ class ImageHost:
             self._remove_services("was closed")
 
     def _remove_services(self, reason: str) -> None:
+        """Remove the services of the host; let those that the program has kept refuse every use."""
         _open_hosts.discard(self)
-        removed = vars(self).keys() - _KEPT
-        for name in removed:
-            delattr(self, name)
-        self._removed = dict.fromkeys(removed, reason)
-
-    if not TYPE_CHECKING:  # a type checker would accept any name
-
-        def __getattr__(self, name: str) -> object:
-            reason = vars(self).get("_removed", {}).get(name)
-            if reason is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            details = f"expected an open host but it {reason}; open one with ImageHost.open in this process"
-            raise HostClosedError(details)
+        closed = _ClosedPart(f"expected an open host but it {reason}; open one with ImageHost.open here")
+        for name in vars(self).keys() - _KEPT:
+            service = getattr(self, name)
+            if attrs.has(type(service)):
+                for part in attrs.fields(type(service)):
+                    object.__setattr__(service, part.name, closed)  # frozen while the host is open
+            setattr(self, name, closed)
 
     def __enter__(self) -> ImageHost:
         return self
@@ -207,7 +204,7 @@ class ImageHost:
 
     def now(self) -> datetime:
         """Return the current time of the host's clock."""
-        return self._clock()
+        return self._env.clock()
 
     def upload(
         self,
@@ -327,7 +324,20 @@ class ImageHost:
         The callback runs in the thread that made the change, which waits for it. An exception in it is
         logged and undoes nothing.
         """
-        return self._context.units.bus.subscribe(callback)
+        return self._events.subscribe(callback)
+
+
+class _ClosedPart:
+    """What takes the place of the parts of a closed host: any use of it raises HostClosedError."""
+
+    def __init__(self, details: str) -> None:
+        self._details = details
+
+    def __call__(self) -> object:
+        raise HostClosedError(self._details)
+
+    def __getattr__(self, name: str) -> object:
+        raise HostClosedError(self._details)
 
 
 _open_hosts: weakref.WeakSet[ImageHost] = weakref.WeakSet()

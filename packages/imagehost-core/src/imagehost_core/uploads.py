@@ -17,6 +17,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from io import TextIOBase
 from typing import TypedDict, cast
 
 import attrs
@@ -319,6 +320,7 @@ def _parse_field(name: str, attribute: str, text: str, errors: list[FieldError])
 
 def require_source(source: object) -> None:
     """Raise ValidationError unless a value can be the source of an image."""
-    if not isinstance(source, bytes | str | os.PathLike) and not hasattr(source, "read"):
+    is_file = hasattr(source, "read") and not isinstance(source, TextIOBase)
+    if not is_file and not isinstance(source, bytes | str | os.PathLike):
         error = FieldError("source", "a path, bytes or a binary file", quote_value(source))
         raise ValidationError(errors=[error])

@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 import attrs
 from attrs import Factory, field, frozen
 
-from imagehost_core._util.fields import parse_choice
+from imagehost_core._util.fields import is_within, parse_choice
 from imagehost_core.db import ReadCache
 from imagehost_core.db.engines.database import ALL_IMAGES, Queryable, Transaction
 from imagehost_core.db.repositories.repositories import Repositories
@@ -295,7 +295,8 @@ class AccountService:
             record = self._records.accounts.get_by_name(account, queryable)
         else:
             account = account.id if isinstance(account, Account) else account
-            record = self._records.accounts.get(account, queryable) if abs(account) <= MAX_LIMIT else None
+            is_id = is_within(account, MAX_LIMIT)
+            record = self._records.accounts.get(account, queryable) if is_id else None
         if record is None:
             raise NotFoundError(f"expected the name or id of an account but received {quote_value(account)}")
         return record

@@ -102,11 +102,10 @@ class KeyService:
         """
         account = get_account(self._records.accounts, owner)
         created = self._new_key(account, name=name, scopes=ALL_SCOPES, expires_at=None)
-        account_id = account.id
-        with self._records.database.transaction(account_id) as transaction:
-            if self._records.keys.is_any(account_id, transaction):
+        with self._units.transaction(account) as transaction:
+            if self._records.keys.is_any(account.id, transaction):
                 return None
-            self._records.accounts.set_password_hash(transaction, account_id, password_hash)
+            self._records.accounts.set_password_hash(transaction, account.id, password_hash)
             self._records.keys.insert(transaction, created.key, token_hash(created.token))
         return created
 

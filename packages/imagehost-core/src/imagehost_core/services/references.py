@@ -16,13 +16,13 @@ Owner = Account | str
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._@+-]{0,63}", re.ASCII)
 
 
-def account_name_errors(name: str) -> tuple[FieldError, ...]:
+def account_name_errors(name: object) -> tuple[FieldError, ...]:
     """Return an error unless `name` can be the name of an account.
 
     A name has 1 to 64 ASCII letters, digits and characters of `._@+-`; names that differ in their case only
     are one.
     """
-    if _NAME.fullmatch(name) is not None:
+    if isinstance(name, str) and _NAME.fullmatch(name) is not None:
         return ()
     expected = "1 to 64 letters, digits or ._@+-, beginning with a letter or digit,"
     return (FieldError("username", expected, quote_value(name)),)

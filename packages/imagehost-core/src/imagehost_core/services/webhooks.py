@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random as pseudo_random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -58,7 +58,7 @@ class WebhookService:
     _env: Environment = field(repr=False)
 
     def create(
-        self, *, owner: Owner, url: str, events: Iterable[str] = (), description: str = ""
+        self, *, owner: Owner, url: str, events: Sequence[str] = (), description: str = ""
     ) -> WebhookWithSecret:
         """Create a webhook. The result is the only place that has its secret.
 
@@ -74,9 +74,8 @@ class WebhookService:
                 together.
         """
         account, errors = get_account(self._records.accounts, owner), ErrorCollector()
-        types = events if isinstance(events, str) else tuple(events)
         with errors.catch():
-            values = self._validate({"url": url, "events": types, "description": description})
+            values = self._validate({"url": url, "events": events, "description": description})
         with errors.catch():
             self._require_fewer_than_maximum(account, self._records.database)
         errors.raise_if_any()
