@@ -14,13 +14,13 @@ from imagehost_server.testing import RunningServer, running
 
 @pytest.fixture(scope="session")
 def tracked(workspace: Path) -> list[Path]:
-    """Return every file that git tracks, or without git every file outside hidden directories."""
+    """Return every file but stored data that git tracks, or without git every one outside hidden folders."""
     git = shutil.which("git")
     if git is not None and (workspace / ".git").exists():
         command = [git, "ls-files", "-z"]
         output = subprocess.run(command, cwd=workspace, capture_output=True, check=True, text=True).stdout
         paths = [workspace / name for name in output.split("\0") if name]
-        return [path for path in paths if path.is_file()]
+        return [path for path in paths if path.is_file() and "stored_data" not in path.parts]
     return [path for path in workspace.rglob("*") if path.is_file() and "/." not in path.as_posix()]
 
 

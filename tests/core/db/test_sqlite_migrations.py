@@ -24,11 +24,11 @@ print("sqlite_utils" in sys.modules)
 def test_a_file_gets_each_migration_once_and_keeps_those_of_newer_versions(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "file")) as connection:
         assert applied_migrations(connection) == set()
-        migrate(connection)
+        migrate(connection, tmp_path / "file")
         connection.execute("INSERT INTO _sqlite_migrations VALUES (99, 'imagehost', 'newer', '')")
         connection.commit()
         for _ in range(2):
-            migrate(connection)
+            migrate(connection, tmp_path / "file")
             assert applied_migrations(connection) == {*sqlite_migrations, "newer"}
 
 

@@ -21,7 +21,7 @@ from imagehost_core._util.clock import to_rfc3339
 from imagehost_core.errors import InstallationError, quote_value
 
 FORMAT = 1
-"""The number of the format of the data."""
+"""The number of the format of the data. Each migration of the schema raises it by one."""
 LOWEST_READER = LOWEST_WRITER = "0.1.0"
 """The lowest versions of imagehost-core that may read and write data of this format."""
 RECORD_NAME = "installation.json"
@@ -78,6 +78,10 @@ class InstallationRecord:
     def begin(self, created_at: datetime, backup_at: datetime | None = None) -> InstallationRecord:
         """Return the record of a new incarnation of the installation, in this version's format."""
         return InstallationRecord(id=self.id, created_at=created_at, backup_at=backup_at)
+
+    def in_this_format(self) -> InstallationRecord:
+        """Return the record of the same data after they were migrated to this version's format."""
+        return evolve(self, format=FORMAT, reader=LOWEST_READER, writer=LOWEST_WRITER)
 
     def with_state(self, state: RecordState) -> InstallationRecord:
         """Return the record with another state."""

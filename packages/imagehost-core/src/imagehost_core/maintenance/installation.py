@@ -19,6 +19,7 @@ from imagehost_core.db.engines.opening import open_database
 from imagehost_core.errors import InstallationError, UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import (
+    FORMAT,
     RECORD_NAME,
     InstallationRecord,
     Place,
@@ -110,9 +111,21 @@ class Installation:
             self._complete_storage(complete)
             with self.database.transaction() as transaction:
                 write_record(transaction, complete)
+        elif record.format < FORMAT:
+            complete = self._raise_format(complete)
         if not self.layout.record.exists():
             self.write_directory(complete)
         return InstallationGuard(self, complete)
+
+    def _raise_format(self, record: InstallationRecord) -> InstallationRecord:
+        """Write the records of migrated data; that of the database last, so that a crash repeats it."""
+        raised = record.in_this_format()
+        self.blobs.write_record(raised.to_json().encode())
+        self.write_directory(raised)
+        with self.database.transaction() as transaction:
+            write_record(transaction, raised)
+        log.warning("data have a new format: format=%d lowest_writer=%s", raised.format, raised.writer)
+        return raised
 
     def write_directory(self, record: InstallationRecord) -> None:
         """Write the record of the data directory."""

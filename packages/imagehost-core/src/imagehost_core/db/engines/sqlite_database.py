@@ -81,7 +81,7 @@ class SqliteDatabase:
                 # Fetched, because SQLite reports an error of the write only then, and this connection would
                 # use a log that others ignore.
                 self._writer.execute("PRAGMA journal_mode = WAL").fetchall()
-                migrate(self._writer)
+                migrate(self._writer, path)
                 # Numbers are comparable within one connection.
                 self._version_reader = self._connect()
 
