@@ -151,7 +151,16 @@ def test_the_first_start_prints_the_command_that_raises_the_limit_of_uploads(tmp
 
 
 @pytest.mark.parametrize(
-    ("text", "quota"), [("7", 7), ("10GiB", 10 * 2**30), ("3KiB", 3_072), ("0", 0), ("default", None)]
+    ("text", "quota"),
+    [
+        ("7", 7),
+        ("10GiB", 10 * 2**30),
+        ("3KiB", 3_072),
+        ("1MB", 1_000_000),
+        ("1.5GiB", 3 * 2**29),
+        ("0", 0),
+        ("default", None),
+    ],
 )
 def test_a_quota_is_a_size(data: Path, text: str, quota: int | None) -> None:
     run(data, "users", "create", "ada", "--quota", text)
@@ -159,7 +168,7 @@ def test_a_quota_is_a_size(data: Path, text: str, quota: int | None) -> None:
         assert host.accounts.get("ada").limits.quota_bytes == quota
 
 
-@pytest.mark.parametrize("wrong", ["", "-1", "1.5GiB", "10G", "GiB", "²", "9999999999TiB"])
+@pytest.mark.parametrize("wrong", ["", "-1", "1.0001kiB", "1.00001kB", "10G", "GiB", "²", "9999999999TiB"])
 def test_an_invalid_quota_is_an_error(data: Path, wrong: str) -> None:
     error = run(data, "users", "update", "admin", f"--quota={wrong}", status=1)
     assert "quota" in error
@@ -199,7 +208,12 @@ def test_keys_create_prints_only_the_token_of_a_key_with_the_named_scopes(data: 
 
 @pytest.mark.parametrize(
     ("expires", "duration"),
-    [("30m", timedelta(minutes=30)), ("12h", timedelta(hours=12)), ("90d", timedelta(days=90))],
+    [
+        ("40s", timedelta(seconds=40)),
+        ("30m", timedelta(minutes=30)),
+        ("12h", timedelta(hours=12)),
+        ("90d", timedelta(days=90)),
+    ],
 )
 def test_a_key_expires_after_a_duration_or_at_a_timestamp(
     data: Path, expires: str, duration: timedelta
@@ -214,7 +228,18 @@ def test_a_key_expires_after_a_duration_or_at_a_timestamp(
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "soon", "2000-01-01T00:00:00Z", "2100-01-01T00:00:00", "999999d", "0d", "²d"]
+    "wrong",
+    [
+        "",
+        "soon",
+        "2000-01-01T00:00:00Z",
+        "2100-01-01T00:00:00",
+        "999999999d",
+        "99999999999999999d",
+        "0d",
+        "²d",
+        "30",
+    ],
 )
 def test_an_invalid_expiry_is_an_error(data: Path, wrong: str) -> None:
     assert "expires" in run(data, "keys", "create", "--user", "admin", "--expires", wrong, status=1)

@@ -139,25 +139,25 @@ def parse_limit(value: str | Unset) -> int | Unset | None:
 
 
 def parse_time(value: str, *, direction: int = -1) -> datetime:
-    """Return a time: days (`90d`) or hours (`12h`) ago, or in ISO 8601; without a UTC offset it is local.
+    """Return a time: a duration (`90d`, `12h`, `5m`, `30s`) ago, or in ISO 8601, local without an offset.
 
     Args:
         value: The text.
-        direction: 1 for days and hours from now.
+        direction: 1 for a duration from now.
     """
-    unit = {"d": "days", "h": "hours"}.get(value[-1:])
+    unit = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}.get(value[-1:])
     try:
         if unit is not None and value[:-1].isdecimal() and int(value[:-1]) > 0:
             return datetime.now(UTC) + direction * timedelta(**{unit: int(value[:-1])})
         return datetime.fromisoformat(value).astimezone()
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"expected days (90d), hours (12h), a date or a time but received {value!r}"
+            f"expected a duration (90d, 12h, 5m, 30s), a date or a time but received {value!r}"
         ) from None
 
 
 def parse_expiry(value: str) -> datetime:
-    """Return a time as `parse_time` does, with days and hours from now."""
+    """Return a time as `parse_time` does, with durations from now."""
     return parse_time(value, direction=1)
 
 

@@ -12,8 +12,10 @@
 
 from imagehost_core.settings.database import SQLITE, PostgresSettings
 from imagehost_core.settings.loader import (
+    DURATION,
     ENVIRONMENT,
     PREFIX,
+    SIZE,
     ResolvedSetting,
     SettingsError,
     SettingsSource,
@@ -42,9 +44,11 @@ from imagehost_core.settings.secrets import redact_password, secret
 from imagehost_core.settings.storage_url import FOLDER, StorageProvider, StorageUrl, parse_storage_url
 
 __all__ = [
+    "DURATION",
     "ENVIRONMENT",
     "FOLDER",
     "PREFIX",
+    "SIZE",
     "SQLITE",
     "DeliverySettings",
     "LimitSettings",

@@ -253,8 +253,8 @@ def _read(
 
 
 @frozen
-class _Quantity:
-    """A kind of settings whose text can have a unit.
+class Quantity:
+    """A kind of values whose text can have a unit.
 
     Attributes:
         units: The value of each unit.
@@ -274,17 +274,17 @@ class _Quantity:
 
 
 _WITH_UNIT = re.compile(r"(?P<number>[0-9]{1,18}(?:\.[0-9]{1,6})?) ?(?P<unit>[A-Za-z]+)", re.ASCII)
-_QUANTITIES = {
-    "_bytes": _Quantity(
-        {"B": 1}
-        | {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)}
-        | {f"{'k' if prefix == 'K' else prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
-        "a size like 10GiB",
-    ),
-    "_seconds": _Quantity({"s": 1, "m": 60, "h": 3_600, "d": 86_400}, "a duration like 30s or 24h"),
-}
-"""The kinds of settings with units, by the end of their names. Sizes have units of 1024 (IEC 80000-13) or of
-1000 (SI)."""
+SIZE = Quantity(
+    {"B": 1}
+    | {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)}
+    | {f"{'k' if prefix == 'K' else prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
+    "a size like 10GiB",
+)
+"""Sizes in bytes, with units of 1024 (IEC 80000-13) or of 1000 (SI)."""
+DURATION = Quantity({"s": 1, "m": 60, "h": 3_600, "d": 86_400}, "a duration like 30s or 24h")
+"""Durations in seconds."""
+_QUANTITIES = {"_bytes": SIZE, "_seconds": DURATION}
+"""The kinds of settings with units, by the end of their names."""
 
 
 def _parse(annotation: object, value: object) -> object:

@@ -18,7 +18,7 @@ from imagehost_core import AccountChanges, ImageHost, to_rfc3339, utc_now
 from imagehost_core.errors import ValidationError
 from imagehost_core.lists import MAX_PER_PAGE, parse_page_request
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Role, Scope
-from imagehost_core.settings import SettingsError
+from imagehost_core.settings import DURATION, SIZE, SettingsError
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.cli.common import counted, data_option, open_host
 from imagehost_server.http.body import parse_timestamp
@@ -30,11 +30,7 @@ RATE_LIMITS = tuple(
 )
 """The names of the rate limits that can be overridden per account."""
 
-_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
-_SIZE_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
-_SIZE = re.compile(rf"(?P<number>[0-9]{{1,18}})(?P<unit>{'|'.join(_SIZE_UNITS)})?", re.ASCII)
-_DURATION = re.compile(r"(?P<number>[0-9]{1,5})(?P<unit>[mhd])", re.ASCII)
 
 
 @click.group()
@@ -311,13 +307,14 @@ def _parse_quota(text: str) -> int | None:
     Raises:
         SettingsError: The text is neither a size nor `default`.
     """
-    size = _SIZE.fullmatch(text)
+    size = SIZE.without_unit(text)
     if text == "default":
         return None
-    if size is None:
-        units = ", ".join(_SIZE_UNITS)
-        raise SettingsError(f"expected bytes, or a number of {units}, for --quota but received {text!r}")
-    return int(size["number"]) * _SIZE_UNITS.get(size["unit"], 1)
+    if isinstance(size, int):
+        return size
+    if _NUMBER.fullmatch(text):
+        return int(text)
+    raise SettingsError(f"expected bytes, {SIZE.example}, or `default` for --quota but received {text!r}")
 
 
 def _parse_changes(role: str | None, quota: str | None, limits: tuple[str, ...]) -> AccountChanges:
@@ -335,11 +332,11 @@ def _parse_expiry(text: str | None) -> datetime | None:
     Raises:
         ValidationError: The text is neither.
     """
-    duration = _DURATION.fullmatch(text or "")
-    if duration is None:
-        try:
-            return parse_timestamp("--expires", text)
-        except ValidationError:
-            expected = "a duration like 30m, 12h or 90d, or a timestamp like 2026-01-31T03:00:00Z"
-            raise ValidationError(f"expected {expected} for --expires but received {text!r}") from None
-    return utc_now() + int(duration["number"]) * _UNITS[duration["unit"]]
+    duration = DURATION.without_unit(text)
+    try:
+        if isinstance(duration, int | float):
+            return utc_now() + timedelta(seconds=duration)
+        return parse_timestamp("--expires", text)
+    except (ValidationError, OverflowError):
+        expected = "a duration like 30m, 12h or 90d, or a timestamp like 2026-01-31T03:00:00Z"
+        raise ValidationError(f"expected {expected} for --expires but received {text!r}") from None
