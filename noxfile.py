@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from itertools import product
 from pathlib import Path
 
 import nox
@@ -33,6 +34,8 @@ CIBUILDWHEEL, CYCLONEDX, PIP_AUDIT = "cibuildwheel==4.3.5", "cyclonedx-bom==7.5.
 """Programs of releases, each run in an environment of its own."""
 DEPLOYED = "deployed"
 """The dependency group of what production installs: the server and the client with their extras."""
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+"""The supported versions of Python."""
 PLATFORMS = ("linux", "darwin", "win32")
 """The platforms whose branches and standard library mypy checks."""
 EXTENDED = "slow or external or faults"
@@ -156,13 +159,19 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def wheels(session: nox.Session) -> None:
-    """Build each wheel, install it alone into a clean environment, and check it there."""
+    """Build each wheel, install it alone into a clean environment of each Python here, and check it there."""
     folder = Path(session.create_tmp()).resolve()
     for package in PACKAGES:
         session.run("uv", "build", "--quiet", "--wheel", f"--package={package}", f"--out-dir={folder}/dist")
-    for package in PACKAGES:
-        environment = folder / package
-        session.run("uv", "venv", "--quiet", "--clear", str(environment))
+    find = ("uv", "python", "find", "--no-project", "--no-python-downloads")
+    found = [
+        version
+        for version in PYTHONS
+        if session.run(*find, version, silent=True, success_codes=range(3)).startswith(os.sep)
+    ]
+    for version, package in product(found, PACKAGES):
+        environment = folder / f"{package}-{version}"
+        session.run("uv", "venv", "--quiet", "--clear", f"--python={version}", str(environment))
         python = next(
             path for path in (environment / "bin/python", environment / "Scripts/python.exe") if path.exists()
         )
@@ -223,8 +232,11 @@ def audit(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def release(session: nox.Session) -> None:
-    """Check that a version can be released (`-- 1.0.0`), and print the command that tags it."""
-    session.run(sys.executable, ".ci/check_release.py", *session.posargs, external=True)
+    """Check that a version can be released (`-- 1.0.0`), and print the command that tags it.
+
+    `-- --write` copies the version and the address of the repository from pyproject.toml to the packages.
+    """
+    session.run(sys.executable, ".ci/release.py", *session.posargs, external=True)
 
 
 @nox.session

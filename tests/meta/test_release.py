@@ -52,13 +52,26 @@ def test_two_builds_of_the_same_files_are_the_same_bytes_once_repacked(
     assert [name for name, _ in contents] == ["p/a", "p/b"]
 
 
+PACKAGE = """
+[project]
+version = "1.2.0"
+dependencies = ["imagehost-core[object-store]==1.2.0"]
+
+[project.urls]
+Source = "https://example.com/r"
+Changelog = "https://example.com/r/CHANGELOG.md"
+"""
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository whose three packages and changelog have version 1.2.0."""
     for package in ("core", "server", "client"):
         path = tmp_path / "packages" / package / "pyproject.toml"
         path.parent.mkdir(parents=True)
-        path.write_text('[project]\nversion = "1.2.0"\n', encoding="utf-8")
+        path.write_text(PACKAGE, encoding="utf-8")
+    release = '[tool.release]\nversion = "1.2.0"\nrepository = "https://example.com/r"\n'
+    (tmp_path / "pyproject.toml").write_text(release, encoding="utf-8")
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [1.2.0] - 2027-01-31\n", encoding="utf-8")
     variables = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     author = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
@@ -68,13 +81,21 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_a_clean_repository_of_one_version_can_be_released(workspace: Path, repository: Path) -> None:
-    assert load(workspace, "check_release").problems("1.2.0", repository) == []
+    assert load(workspace, "release").problems("1.2.0", repository) == []
 
 
 @pytest.mark.parametrize(
     ("path", "text", "expected"),
     [
-        ("packages/core/pyproject.toml", '[project]\nversion = "1.1.0"\n', "received 1.1.0"),
+        ("packages/core/pyproject.toml", PACKAGE.replace('n = "1.2.0"', 'n = "1.1.0"'), "received 1.1.0"),
+        ("packages/core/pyproject.toml", PACKAGE.replace("==1.2.0", "==1.1.0"), "received 1.1.0"),
+        ("packages/core/pyproject.toml", PACKAGE.replace("/r/", "/s/"), "received https://example.com/s"),
+        ("pyproject.toml", '[tool.release]\nversion = "1.1.0"\nrepository = "https://a"\n', "received 1.1.0"),
+        (
+            "pyproject.toml",
+            '[tool.release]\nversion = "1.2.0"\nrepository = "https://repository.example/imagehost"\n',
+            "the address",
+        ),
         ("CHANGELOG.md", "## [1.2.0] - unreleased\n", "the heading"),
         ("CHANGELOG.md", "## [1.20] - 2027-01-31\n", "the heading"),
         ("a.txt", "", "no changed files"),
@@ -84,8 +105,23 @@ def test_a_release_is_refused_with_each_reason(
     workspace: Path, repository: Path, path: str, text: str, expected: str
 ) -> None:
     (repository / path).write_text(text, encoding="utf-8")
-    problems = load(workspace, "check_release").problems("1.2.0", repository)
+    problems = load(workspace, "release").problems("1.2.0", repository)
     assert any(expected in problem for problem in problems)
+
+
+def test_version_and_address_are_written_to_each_place(workspace: Path, repository: Path) -> None:
+    release = load(workspace, "release")
+    text = '[tool.release]\nversion = "2.0.0rc1"\nrepository = "https://example.com/other"\n'
+    (repository / "pyproject.toml").write_text(text, encoding="utf-8")
+    assert len(release.differences(repository)) == 12
+    release.write(repository)
+    assert release.differences(repository) == []
+    package = (repository / "packages" / "core" / "pyproject.toml").read_text(encoding="utf-8")
+    assert package == PACKAGE.replace("1.2.0", "2.0.0rc1").replace(".com/r", ".com/other")
+
+
+def test_the_packages_have_the_version_and_the_address_of_the_workspace(workspace: Path) -> None:
+    assert load(workspace, "release").differences(workspace) == []
 
 
 def test_every_session_that_a_workflow_runs_exists(workspace: Path) -> None:

@@ -19,7 +19,7 @@ from imagehost_client.errors import ConfigurationError
 
 __all__ = ["__version__"]
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 BASE_URL_VARIABLE = "IMAGEHOST_BASE_URL"
 CDN_URL_VARIABLE = "IMAGEHOST_CDN_URL"

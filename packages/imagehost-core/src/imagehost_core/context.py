@@ -192,9 +192,9 @@ def _open_generations(path: Path, lease: CacheLease | None) -> GenerationTable:
 
 def _log_missing_native_modules() -> None:
     if RESAMPLER != "native":
-        log.info("native resampler not built; falling back to Pillow (about 4x slower)")
+        log.warning("native resampler not built; falling back to Pillow (about 4x slower)")
     if CHROMA_SUBSAMPLING != "sharp":
-        log.info("native chroma subsampling not built; falling back to the encoders' own")
+        log.warning("native chroma subsampling not built; falling back to the encoders' own")
 
 
 def _signing_secret(database: Database, layout: DataLayout, locks: LockManager, random: Random) -> bytes:

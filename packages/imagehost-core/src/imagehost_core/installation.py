@@ -22,7 +22,7 @@ from imagehost_core.errors import InstallationError, quote_value
 
 FORMAT = 1
 """The number of the format of the data. Each migration of the schema raises it by one."""
-LOWEST_READER = LOWEST_WRITER = "0.1.0"
+LOWEST_READER = LOWEST_WRITER = "1.0.0rc1"
 """The lowest versions of imagehost-core that may read and write data of this format."""
 RECORD_NAME = "installation.json"
 """The name of the record's file, and of its object in an object store."""
