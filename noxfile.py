@@ -219,6 +219,13 @@ def sbom(session: nox.Session) -> None:
 
 
 @nox.session
+def licences(session: nox.Session) -> None:
+    """Write the licences of what production installs to `docs/licences.md`."""
+    sync(session, DEPLOYED)
+    session.run("python", ".ci/licences.py", "docs/licences.md")
+
+
+@nox.session
 def audit(session: nox.Session) -> None:
     """Look for known vulnerabilities of what production installs, in a database on the network.
 

@@ -53,10 +53,9 @@ def write(root: Path = ROOT) -> None:
     for files, pattern, name in PLACES:
         for path in root.glob(files):
             text = path.read_text(encoding="utf-8")
-            path.write_text(
-                re.sub(pattern, lambda found, new=values[name]: found[0].replace(found[1], new), text),
-                encoding="utf-8",
-            )
+            for found in re.finditer(pattern, text):
+                text = text.replace(found[0], found[0].replace(found[1], values[name]))
+            path.write_text(text, encoding="utf-8")
 
 
 def problems(version: str, root: Path = ROOT) -> list[str]:

@@ -6,8 +6,10 @@ import gzip
 import importlib.util
 import io
 import os
+import re
 import subprocess
 import tarfile
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -134,3 +136,16 @@ def test_every_session_that_a_workflow_runs_exists(workspace: Path) -> None:
                 assert f"\ndef {command.split()[3]}(" in listed, command
             else:
                 assert command.endswith("bash .ci/run"), command
+
+
+def test_the_page_of_licences_has_every_dependency_of_the_packages(workspace: Path) -> None:
+    page = (workspace / "docs" / "licences.md").read_text(encoding="utf-8").lower()
+    for path in (workspace / "packages").glob("*/pyproject.toml"):
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        extras = project.get("optional-dependencies", {}).values()
+        for requirement in (*project["dependencies"], *(each for extra in extras for each in extra)):
+            match = re.match(r"[\w.-]+", requirement)
+            assert match is not None
+            name = match[0].lower()
+            names = {name, name.replace("-", "_")}
+            assert name.startswith("imagehost-") or any(f"\n| {each} | " in page for each in names), name

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,24 @@ def test_the_build_creates_the_user_and_the_data_directory(build: Build) -> None
     packages = {path.name for path in installed.glob("imagehost_*")}
     assert {"imagehost_core", "imagehost_server"} <= packages
     assert "imagehost_client" not in packages
+
+
+@pytest.mark.slow
+def test_the_image_names_the_version_and_the_hashes_of_each_package_that_it_has(build: Build) -> None:
+    requirements = (build.root / "opt" / "imagehost" / "requirements.txt").read_text(encoding="utf-8")
+    locked = dict(
+        re.findall(
+            r"(?m)^([\w.-]+)==(\S+)(?= .*\\\n    --hash=sha256:| \\\n    --hash=sha256:)", requirements
+        )
+    )
+    (installed,) = (build.root / "opt" / "imagehost" / "lib").glob("python*/site-packages")
+    names = {
+        re.sub(r"[._]", "-", found["Name"]).lower(): found["Version"]
+        for found in (each.metadata for each in distributions(path=[str(installed)]))
+        if not found["Name"].startswith("imagehost-")
+    }
+    assert names.items() <= locked.items()
+    assert "://" not in requirements
 
 
 @pytest.mark.slow
