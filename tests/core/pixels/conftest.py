@@ -16,7 +16,7 @@ import pytest
 from PIL import Image, ImageChops, ImageStat, _imaging
 
 from imagehost_core.formats import Format
-from imagehost_core.pixels.decode import BLOCK_BYTES
+from imagehost_core.pixels.chroma_subsampling import BLOCK_BYTES
 
 
 class ImageFactory:

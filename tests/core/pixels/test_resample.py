@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from array import array
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,8 @@ from PIL import Image, _imaging
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels import codec_fingerprint, resample_pillow, resize
-from imagehost_core.pixels.decode import BLOCK_BYTES, open_image
+from imagehost_core.pixels.chroma_subsampling import BLOCK_BYTES
+from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR, Box
 from imagehost_core.transform import Size
 
@@ -90,6 +93,7 @@ def test_a_line_of_pixels_is_downscaled_to_one(
 VALID: dict[str, Any] = {
     "pixels": bytes(8 * 6 * 4),
     "size": (8, 6),
+    "target": bytearray(4 * 3 * 4),
     "target_size": (4, 3),
     "box": (0.0, 0.0, 8.0, 6.0),
     "box_factor": (1, 1),
@@ -110,6 +114,8 @@ VALID: dict[str, Any] = {
         ("size", (-8, -6)),
         ("size", (1_000_001, 1_000_001)),
         ("size", (65_536, 65_536)),
+        ("target", bytearray(4 * 3 * 4 - 1)),
+        ("target", bytearray(4 * 3 * 4 + 1)),
         ("target_size", (0, 3)),
         ("target_size", (4, -3)),
         ("target_size", (4, 1_000_001)),
@@ -132,15 +138,22 @@ VALID: dict[str, Any] = {
 )
 def test_inconsistent_arguments_are_a_value_error(native_resampler: Any, name: str, value: object) -> None:
     downscale = native_resampler._resample.downscale
-    assert len(downscale(*VALID.values())) == 4 * 3 * 4
+    downscale(*VALID.values())
     with pytest.raises(ValueError, match="expected consistent sizes, box and lookup tables"):
         downscale(*{**VALID, name: value}.values())
 
 
-@pytest.mark.parametrize(("name", "value"), [("size", (8.0, 6)), ("pixels", "text"), ("box", (0, 0, 8))])
+@pytest.mark.parametrize(
+    ("name", "value"), [("size", (8.0, 6)), ("pixels", "text"), ("target", "text"), ("box", (0, 0, 8))]
+)
 def test_arguments_of_another_type_are_a_type_error(native_resampler: Any, name: str, value: object) -> None:
     with pytest.raises(TypeError):
         native_resampler._resample.downscale(*{**VALID, name: value}.values())
+
+
+def test_a_target_that_cannot_be_written_is_a_buffer_error(native_resampler: Any) -> None:
+    with pytest.raises(BufferError):
+        native_resampler._resample.downscale(*{**VALID, "target": bytes(4 * 3 * 4)}.values())
 
 
 @pytest.mark.parametrize("mode", ["L", "F", "P"])
@@ -166,8 +179,8 @@ def test_an_image_that_is_not_contiguous_is_copied(native_resampler: Any, factor
     image, box = factory.photo(2_200, 2_000), Box(0, 0, 2_200, 2_000)
     with pytest.raises(ValueError, match="contiguous"):
         image.__arrow_c_array__()
-    copied = native_resampler.downscale(image, Size(110, 100), box)
     _imaging.set_block_size(BLOCK_BYTES)
+    copied = native_resampler.downscale(image, Size(110, 100), box)
     assert native_resampler.downscale(image.copy(), Size(110, 100), box) == copied
 
 
@@ -176,11 +189,21 @@ def test_a_decoded_image_is_contiguous(factory: Any) -> None:
     assert image.__arrow_c_array__()
 
 
-def test_a_target_too_large_for_the_memory_is_a_memory_error(native_resampler: Any) -> None:
-    # The target would take 4 TB.
-    arguments = {**VALID, "size": (100_000, 1), "pixels": bytes(400_000), "box": (0.0, 0.0, 1e5, 1.0)}
-    with pytest.raises(MemoryError):
-        native_resampler._resample.downscale(*{**arguments, "target_size": (1_000_000, 1_000_000)}.values())
+def test_buffers_too_large_for_the_memory_are_a_memory_error(native_resampler: Any) -> None:
+    if sys.platform != "linux":
+        pytest.skip("NOT TESTED: a limit of the address space")
+    resource = import_module("resource")
+    # The lines of a million pixels would take 500 MB of linear light.
+    arguments = {**VALID, "size": (1_000_000, 1), "pixels": bytes(4_000_000), "box": (0.0, 0.0, 1e6, 1.0)}
+    arguments |= {"target": bytearray(4_000_000), "target_size": (1_000_000, 1)}
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (48 << 20), limits[1]))
+    try:
+        with pytest.raises(MemoryError):
+            native_resampler._resample.downscale(*arguments.values())
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 WITHOUT_EXTENSION = """

@@ -417,20 +417,21 @@ static PyObject *
 subsample_420(PyObject *module, PyObject *args)
 {
     Subsampler s = {0};
-    Py_buffer view = {0};
-    PyObject *object, *target = NULL;
-    const uint8_t *pixels = NULL;
-    Pixel *out;
-    int64_t length;
+    Py_buffer view = {0}, target_view = {0};
+    PyObject *object, *target, *result = NULL;
+    uint8_t *pixels = NULL, *out = NULL;
+    int64_t length, target_length = -1;
     int succeeded;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O(ii)p:subsample_420", &object, &s.width, &s.height, &s.as_ycbcr))
+    if (!PyArg_ParseTuple(args, "OO(ii)p:subsample_420", &object, &target, &s.width, &s.height, &s.as_ycbcr))
         return NULL;
-    length = get_pixels(object, &view, &pixels);
+    length = get_pixels(object, &view, PyBUF_SIMPLE, &pixels);
+    if (!PyErr_Occurred())
+        target_length = get_pixels(target, &target_view, PyBUF_WRITABLE, &out);
     if (PyErr_Occurred())
         goto done;
-    if (!is_valid_side(s.width) || !is_valid_side(s.height) ||
+    if (!is_valid_side(s.width) || !is_valid_side(s.height) || length != target_length ||
         length != (int64_t)s.width * s.height * CHANNELS) {
         PyErr_SetString(PyExc_ValueError, "expected 4 bytes for each pixel of the size");
         goto done;
@@ -438,33 +439,29 @@ subsample_420(PyObject *module, PyObject *args)
     s.pixels = (const Pixel *)pixels;
     s.columns = (s.width + 1) / 2;
     s.pairs = (s.height + 1) / 2;
-    target = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
-    if (!target)
-        goto done;
-    out = (Pixel *)PyBytes_AsString(target);
     Py_BEGIN_ALLOW_THREADS
-    succeeded = process_image(&s, out);
+    succeeded = process_image(&s, (Pixel *)out);
     Py_END_ALLOW_THREADS
-    if (!succeeded) {
-        Py_CLEAR(target);
-        PyErr_NoMemory();
-    }
+    result = succeeded ? Py_NewRef(Py_None) : PyErr_NoMemory();
 done:
     PyBuffer_Release(&view);
-    return target;
+    PyBuffer_Release(&target_view);
+    return result;
 }
 
 PyDoc_STRVAR(subsample_420_doc,
-             "subsample_420(pixels, size, as_ycbcr, /)\n--\n\n"
-             "Return an image with one chroma value for every 2x2 pixels, 4 bytes per pixel.\n\n"
+             "subsample_420(pixels, target, size, as_ycbcr, /)\n--\n\n"
+             "Write an image with one chroma value for every 2x2 pixels into another image.\n\n"
              "Args:\n"
              "    pixels: Red, green, blue and padding, 4 bytes per pixel; an object with the buffer\n"
              "        protocol, or a capsule of the Arrow C data interface.\n"
-             "    size: Width and height of the image, in pixels.\n"
+             "    target: The pixels of the result, in the same layout: a writable buffer, or the capsule of an\n"
+             "        image that is not in use yet.\n"
+             "    size: Width and height of both images, in pixels.\n"
              "    as_ycbcr: Whether the result is YCbCr instead of RGB.\n\n"
              "Raises:\n"
              "    ValueError: The length of the pixels does not match the size.\n"
-             "    MemoryError: The line buffers or the result cannot be allocated.\n");
+             "    MemoryError: The line buffers cannot be allocated.\n");
 
 static PyMethodDef methods[] = {{"subsample_420", subsample_420, METH_VARARGS, subsample_420_doc}, {0}};
 

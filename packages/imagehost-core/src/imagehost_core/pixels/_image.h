@@ -43,7 +43,7 @@ is_valid_side(int side)
 /* Sets `pixels` to the values of an Arrow array of fixed-size lists. Returns their length in bytes, or -1
  * where the array has another layout. */
 ALWAYS_INLINE int64_t
-get_arrow_pixels(PyObject *capsule, const uint8_t **pixels)
+get_arrow_pixels(PyObject *capsule, uint8_t **pixels)
 {
     const ArrowArray *array = PyCapsule_GetPointer(capsule, "arrow_array"), *values;
 
@@ -52,18 +52,19 @@ get_arrow_pixels(PyObject *capsule, const uint8_t **pixels)
     values = array->children[0];
     if (values->offset || values->n_buffers != 2)
         return -1;
-    *pixels = values->buffers[1];
+    *pixels = (uint8_t *)values->buffers[1];
     return values->length;
 }
 
 /* Sets `pixels` to the data of an Arrow array capsule or of an object with the buffer protocol, which `view`
- * then keeps alive. Returns the length in bytes, or -1; a TypeError is set where the object is neither. */
+ * then keeps alive. Returns the length in bytes, or -1; an exception is set where the object is neither, or a
+ * buffer with PyBUF_WRITABLE in `flags` is read-only. */
 ALWAYS_INLINE int64_t
-get_pixels(PyObject *object, Py_buffer *view, const uint8_t **pixels)
+get_pixels(PyObject *object, Py_buffer *view, int flags, uint8_t **pixels)
 {
     if (PyCapsule_IsValid(object, "arrow_array"))
         return get_arrow_pixels(object, pixels);
-    if (PyObject_GetBuffer(object, view, PyBUF_SIMPLE))
+    if (PyObject_GetBuffer(object, view, flags))
         return -1;
     *pixels = view->buf;
     return view->len;

@@ -339,8 +339,8 @@ is_valid_range(double from, double to, int size)
 
 /* Sets the size after the box average; returns 0 if any argument is out of range or does not match. */
 static int
-validate(Resampler *r, int64_t bytes, const double box[4], const Py_buffer *srgb_to_linear,
-         const Py_buffer *linear_to_srgb)
+validate(Resampler *r, int64_t bytes, int64_t target_bytes, const double box[4],
+         const Py_buffer *srgb_to_linear, const Py_buffer *linear_to_srgb)
 {
     if (!is_valid_side(r->width) || !is_valid_side(r->height) || !is_valid_side(r->target_width) ||
         !is_valid_side(r->target_height) || !is_valid_side(r->box_width) || !is_valid_side(r->box_height))
@@ -348,6 +348,7 @@ validate(Resampler *r, int64_t bytes, const double box[4], const Py_buffer *srgb
     r->columns = (r->width + r->box_width - 1) / r->box_width;
     r->lines = (r->height + r->box_height - 1) / r->box_height;
     return bytes == (int64_t)r->width * r->height * CHANNELS &&
+           target_bytes == (int64_t)r->target_width * r->target_height * CHANNELS &&
            srgb_to_linear->len == 256 * sizeof(float) && linear_to_srgb->len == LINEAR_MAX + 1 &&
            is_valid_range(box[0], box[2], r->columns) && is_valid_range(box[1], box[3], r->lines);
 }
@@ -357,53 +358,52 @@ downscale(PyObject *module, PyObject *args)
 {
     Resampler r = {0};
     double box[4];
-    Py_buffer view = {0}, srgb_to_linear, linear_to_srgb;
-    PyObject *pixels, *target = NULL;
-    uint8_t *out;
-    int64_t length;
+    Py_buffer view = {0}, target_view = {0}, srgb_to_linear, linear_to_srgb;
+    PyObject *pixels, *target, *result = NULL;
+    uint8_t *in = NULL, *out = NULL;
+    int64_t length, target_length = -1;
     int succeeded;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "O(ii)(ii)(dddd)(ii)py*y*:downscale", &pixels, &r.width, &r.height,
+    if (!PyArg_ParseTuple(args, "O(ii)O(ii)(dddd)(ii)py*y*:downscale", &pixels, &r.width, &r.height, &target,
                           &r.target_width, &r.target_height, &box[0], &box[1], &box[2], &box[3],
                           &r.box_width, &r.box_height, &r.has_alpha, &srgb_to_linear, &linear_to_srgb))
         return NULL;
     r.srgb_to_linear = srgb_to_linear.buf;
     r.linear_to_srgb = linear_to_srgb.buf;
-    length = get_pixels(pixels, &view, &r.pixels);
+    length = get_pixels(pixels, &view, PyBUF_SIMPLE, &in);
+    if (!PyErr_Occurred())
+        target_length = get_pixels(target, &target_view, PyBUF_WRITABLE, &out);
     if (PyErr_Occurred())
         goto done;
-    if (!validate(&r, length, box, &srgb_to_linear, &linear_to_srgb)) {
+    r.pixels = in;
+    if (!validate(&r, length, target_length, box, &srgb_to_linear, &linear_to_srgb)) {
         PyErr_SetString(PyExc_ValueError, "expected consistent sizes, box and lookup tables");
         goto done;
     }
-    target = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)r.target_width * r.target_height * CHANNELS);
-    if (!target)
-        goto done;
-    out = (uint8_t *)PyBytes_AsString(target);
     Py_BEGIN_ALLOW_THREADS
     succeeded = linear_downscale(&r, box, out);
     free_buffers(&r);
     Py_END_ALLOW_THREADS
-    if (!succeeded) {
-        Py_CLEAR(target);
-        PyErr_NoMemory();
-    }
+    result = succeeded ? Py_NewRef(Py_None) : PyErr_NoMemory();
 done:
     PyBuffer_Release(&view);
+    PyBuffer_Release(&target_view);
     PyBuffer_Release(&srgb_to_linear);
     PyBuffer_Release(&linear_to_srgb);
-    return target;
+    return result;
 }
 
 PyDoc_STRVAR(downscale_doc,
-             "downscale(pixels, size, target_size, box, box_factor, has_alpha, srgb_to_linear,\n"
+             "downscale(pixels, size, target, target_size, box, box_factor, has_alpha, srgb_to_linear,\n"
              "          linear_to_srgb, /)\n--\n\n"
-             "Return a box of an image at a smaller size, 4 bytes per pixel.\n\n"
+             "Write a box of an image at a smaller size into another image.\n\n"
              "Args:\n"
              "    pixels: Red, green, blue, and alpha or padding, 4 bytes per pixel; an object with the\n"
              "        buffer protocol, or a capsule of the Arrow C data interface.\n"
              "    size: Width and height of the image, in pixels.\n"
+             "    target: The pixels of the result, in the same layout: a writable buffer, or the capsule of an\n"
+             "        image that is not in use yet.\n"
              "    target_size: Width and height of the result, in pixels.\n"
              "    box: Left, top, right and bottom of the source region, in pixels after the box average.\n"
              "    box_factor: Width and height of the box average that precedes the filter, in pixels.\n"
@@ -412,7 +412,7 @@ PyDoc_STRVAR(downscale_doc,
              "    linear_to_srgb: 65,536 bytes, the 8-bit sample of each linear light.\n\n"
              "Raises:\n"
              "    ValueError: An argument is out of range or does not match the others.\n"
-             "    MemoryError: The line buffers or the result cannot be allocated.\n");
+             "    MemoryError: The line buffers cannot be allocated.\n");
 
 static PyMethodDef methods[] = {{"downscale", downscale, METH_VARARGS, downscale_doc}, {0}};
 

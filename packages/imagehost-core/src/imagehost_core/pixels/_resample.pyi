@@ -1,6 +1,7 @@
 def downscale(
     pixels: object,
     size: tuple[int, int],
+    target: object,
     target_size: tuple[int, int],
     box: tuple[float, float, float, float],
     box_factor: tuple[int, int],
@@ -8,4 +9,4 @@ def downscale(
     srgb_to_linear: bytes,
     linear_to_srgb: bytes,
     /,
-) -> bytes: ...
+) -> None: ...

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PIL import Image
+from PIL import Image, _imaging
 
-RAW_MODES = {"RGB": "RGBX", "RGBA": "RGBA", "YCbCr": "YCbCrX"}
+BLOCK_BYTES = 1 << 30
+"""The largest block of memory in which Pillow stores the pixels of an image. With its default, 16 MiB, images
+above 4 megapixels are stored in several, and the C extensions could not write to them."""
+_imaging.set_block_size(BLOCK_BYTES)
+
+RAW_MODES = {"RGB": "RGBX", "RGBA": "RGBA"}
 """Pillow's raw mode with four bytes per pixel, by image mode."""
 
 
@@ -23,13 +28,13 @@ def pixel_buffer(image: Image.Image) -> object:
         return image.tobytes("raw", RAW_MODES[image.mode])
 
 
-STRIP_PIXELS = 3 << 20
-"""The approximate size of a strip: 12 MiB of pixels."""
+def new_image(mode: str, size: tuple[int, int]) -> tuple[Image.Image, object]:
+    """Return an image in which nothing is drawn, and its pixels, for a C extension to write them."""
+    image = Image.new(mode, size, None)
+    return image, image.__arrow_c_array__()[1]
 
-CONTEXT_ROWS = 4
-"""Rows above and below a strip that affect its result: two pairs of lines."""
 
-SubsampleFunction = Callable[[object, tuple[int, int], bool], bytes]
+SubsampleFunction = Callable[[object, object, tuple[int, int], bool], None]
 
 
 def _load_native() -> SubsampleFunction | None:
@@ -55,18 +60,6 @@ def subsample_420(image: Image.Image, mode: str) -> Image.Image:
     """
     if NATIVE is None:
         return image
-    rows = max(2, STRIP_PIXELS // image.width // 2 * 2)
-    if rows >= image.height:
-        return _subsample(NATIVE, image, mode)
-    target = Image.new(mode, image.size)
-    for top in range(0, image.height, rows):
-        bottom = min(top + rows, image.height)
-        first, last = max(0, top - CONTEXT_ROWS), min(image.height, bottom + CONTEXT_ROWS)
-        strip = _subsample(NATIVE, image.crop((0, first, image.width, last)), mode)
-        target.paste(strip.crop((0, top - first, image.width, bottom - first)), (0, top))
+    target, pixels = new_image(mode, image.size)
+    NATIVE(pixel_buffer(image), pixels, image.size, mode == "YCbCr")
     return target
-
-
-def _subsample(function: SubsampleFunction, image: Image.Image, mode: str) -> Image.Image:
-    pixels = function(pixel_buffer(image), image.size, mode == "YCbCr")
-    return Image.frombytes(mode, image.size, pixels, "raw", RAW_MODES[mode])

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from io import BytesIO
 
 from attrs import evolve, field, frozen
-from PIL import Image, ImageChops, ImageFile, _imaging
+from PIL import Image, ImageChops, ImageFile
 
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
@@ -43,12 +43,6 @@ def set_alpha_flag(data: bytes) -> bytes:
         return data
     return data[:_FLAGS_OFFSET] + bytes([flags[0] | _ALPHA]) + data[_FLAGS_OFFSET + 1 :]
 
-
-BLOCK_BYTES = 1 << 30
-"""The largest block of memory in which Pillow stores the pixels of an image. With its default, 16 MiB, images
-above 4 megapixels are stored in several, and the native resampler would have to copy them, which took a tenth
-of its time for 12 megapixels."""
-_imaging.set_block_size(BLOCK_BYTES)
 
 MIN_DRAFT_SCALE = 2
 """The minimum ratio of a JPEG scaled by its decoder to the target size, on either axis.

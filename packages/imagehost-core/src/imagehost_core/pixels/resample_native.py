@@ -12,7 +12,7 @@ from math import ceil
 from PIL import Image
 
 from imagehost_core.pixels import _resample
-from imagehost_core.pixels.chroma_subsampling import RAW_MODES, pixel_buffer
+from imagehost_core.pixels.chroma_subsampling import new_image, pixel_buffer
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR, Box, box_factor
 from imagehost_core.transform import Size
 
@@ -35,15 +35,16 @@ def downscale(image: Image.Image, size: Size, box: Box) -> Image.Image:
         min(box.right / factor_x, ceil(image.width / factor_x)),
         min(box.bottom / factor_y, ceil(image.height / factor_y)),
     )
-    target_size = (size.width, size.height)
-    pixels = _resample.downscale(
+    target, pixels = new_image(image.mode, (size.width, size.height))
+    _resample.downscale(
         pixel_buffer(image),
         image.size,
-        target_size,
+        pixels,
+        target.size,
         region,
         (factor_x, factor_y),
         image.mode == "RGBA",
         _SRGB_TO_LINEAR,
         _LINEAR_TO_SRGB,
     )
-    return Image.frombytes(image.mode, target_size, pixels, "raw", RAW_MODES[image.mode])
+    return target
