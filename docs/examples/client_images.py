@@ -10,10 +10,10 @@ with Client() as client:
     print(changed.filename, changed.description, changed.is_public)
 
     # The bytes: as stored, or in any size and format. The token is sent, so private images work too.
-    stored = client.images.render(image)
+    stored = client.render(image)
     Path("cat.png").write_bytes(stored.data)
     print(stored.media_type, len(stored.data) == image.size)
-    print(client.images.render(image, w=32, fm="webp").meta.attempts)
+    print(client.render(image, w=32, fm="webp").meta.attempts)
 
     print(any(public.id == image.id for public in client.gallery()))  # public images of all accounts
     print(client.images.delete(image).deleted)

@@ -16,8 +16,8 @@ with Client(app_info="shop/1.2") as client:  # for the User-Agent
     print(image.to_json()[:7], "…")
 
     # A download only if the image has changed.
-    first = client.images.render(image)
-    print(client.images.render(image, if_none_match=first.etag).not_modified)
+    first = client.render(image)
+    print(client.render(image, if_none_match=first.etag).not_modified)
     client.images.delete(image)
 # 200 application/json True True
 # True

@@ -26,7 +26,7 @@ async def upload(request: Request) -> dict[str, str]:  # type: ignore[type-arg]
 @get("/avatars/{image_id:str}")
 async def show(request: Request) -> Response[bytes]:  # type: ignore[type-arg]
     image_id = request.path_params["image_id"]
-    avatar = await request.app.state.host.images.render(image_id, w=64, h=64, fm="webp")
+    avatar = await request.app.state.host.render(image_id, w=64, h=64, fm="webp")
     return Response(avatar.data, media_type=avatar.media_type)
 
 

@@ -18,6 +18,7 @@ from tests.client.conftest import Caller
 from imagehost_client import AccountProperties, Client, _batches, urls
 from imagehost_client._calls import arguments, uploads
 from imagehost_client._methods import Method
+from imagehost_client._types import PageOptions
 from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_core import limits, transform
 from imagehost_core import uploads as uploads_of_host
@@ -142,13 +143,14 @@ METHODS = dict(methods())
 
 
 def parameters(method: Method[Any, Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a method, with the keyword arguments that `**properties` stands for."""
+    """Return the parameters of a method, with the keyword arguments of accounts and of pages."""
     known = dict(inspect.signature(method.function).parameters)
-    if known.pop("properties", None) is not None:
-        for name, annotation in AccountProperties.__annotations__.items():
-            known[name] = inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
-            )
+    for keywords, options in (("properties", AccountProperties), ("paging", PageOptions)):
+        if known.pop(keywords, None) is not None:
+            for name, annotation in options.__annotations__.items():
+                known[name] = inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+                )
     return known
 
 

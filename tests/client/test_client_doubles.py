@@ -246,7 +246,7 @@ def test_images_are_decoded_and_rendered_as_on_any_host(host: FakeImageHost) -> 
     with host.client() as client:
         image = client.upload(make_png(40, 30))
         assert (image.format, host.content(image.id)[:4]) == ("webp", b"RIFF")
-        assert client.images.render(image, w=20, fm="jpg").data[:3] == b"\xff\xd8\xff"
+        assert client.render(image, w=20, fm="jpg").data[:3] == b"\xff\xd8\xff"
     assert [event["type"] for event in host.events] == ["image.uploaded"]
 
 

@@ -362,7 +362,7 @@ def respond_slowly_with_an_image(connection: socket.socket, server: FaultyServer
     ("slow", "call"),
     [
         (respond_slowly, lambda client: client.albums.get(1)),
-        (respond_slowly_with_an_image, lambda client: client.images.render("a")),
+        (respond_slowly_with_an_image, lambda client: client.render("a")),
         (respond_slowly_with_an_image, lambda client: client.images.download("a", io.BytesIO())),
         (read_slowly, lambda client: client.upload(bytes(50_000_000))),
     ],
@@ -490,7 +490,7 @@ def test_the_async_client_runs_on_trio(served: FakeImageHost) -> None:
             results = await client.upload_many([make_png(width, 1) for width in range(1, 6)], parallel=3)
             assert [result.unwrap().width for result in results] == [1, 2, 3, 4, 5]
             with pytest.raises(NotFoundError):
-                await client.with_options(deadline=30).images.render("missing")
+                await client.with_options(deadline=30).render("missing")
             return sorted([image.width async for image in client.images.list(per_page=2)])
 
     assert anyio.run(use, backend="trio") == [1, 2, 3, 4, 5]

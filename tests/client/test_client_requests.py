@@ -178,11 +178,11 @@ def test_the_variable_imagehost_log_prints_the_log(
 
 def test_an_image_is_not_sent_again_if_it_has_not_changed(call: Caller) -> None:
     image = call(lambda client: client.upload(make_png()))
-    first = call(lambda client: client.images.render(image))
+    first = call(lambda client: client.render(image))
     assert (first.not_modified, len(first.data)) == (False, image.size)
-    second = call(lambda client: client.images.render(image, if_none_match=first.etag))
+    second = call(lambda client: client.render(image, if_none_match=first.etag))
     assert (second.not_modified, second.data, second.etag) == (True, b"", first.etag)
-    assert not call(lambda client: client.images.render(image, if_none_match='"other"')).not_modified
+    assert not call(lambda client: client.render(image, if_none_match='"other"')).not_modified
 
 
 async def chunks(content: bytes) -> AsyncIterator[bytes]:

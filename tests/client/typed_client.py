@@ -82,8 +82,8 @@ def records(client: Client) -> None:
     assert_type(
         client.images.signed_urls([image, ("b", {"w": 3})], expires_in=60, fm="webp"), list[SignedImageUrl]
     )
-    assert_type(client.images.render(image, w=3, fm="avif"), Rendered)
-    assert_type(client.images.render("a").data, bytes)
+    assert_type(client.render(image, w=3, fm="avif"), Rendered)
+    assert_type(client.render("a").data, bytes)
     assert_type(client.images.download(image, "a.png", w=3).path, Path | None)
     with client.images.stream(image, fm="webp") as stream:
         assert_type(stream, ImageStream)
@@ -146,7 +146,7 @@ async def asynchronous(client: AsyncClient) -> None:
         async for upload in uploads:
             assert_type(upload, UploadResult)
     assert_type(await client.images.get("a"), Image)
-    assert_type(await client.images.render("a"), Rendered)
+    assert_type(await client.render("a"), Rendered)
     assert_type(await client.images.download("a", Path("a.png")), DownloadedImage)
     async with client.images.stream("a") as stream:
         assert_type(stream, AsyncImageStream)
@@ -213,7 +213,7 @@ def parameters(client: Client, image: Image, stored: Format) -> None:
     client.upload("a.png", format=Format.JPEG)
     client.images.list(format=stored)
     params: TransformParams = {"w": 3, "fm": "avif"}
-    client.images.render(image, **params)
+    client.render(image, **params)
     scopes: list[Scope] = ["images:read", "albums:write"]
     client.keys.create("k", scopes=scopes)
     client.webhooks.create("https://h", events=[EventKind.IMAGE_UPLOADED, "album.created"])
@@ -244,8 +244,8 @@ def refused(client: Client, asynchronous: AsyncClient, image: Image) -> None:
     client.picture(image, fit="crop")  # type: ignore[arg-type]
     client.picture(image, loading="layz")  # type: ignore[arg-type]
     client.picture(image, formats=["auto"])  # type: ignore[list-item]
-    client.images.render(image, quality=80)  # type: ignore[call-arg]
-    client.images.render(image, fm="heic")  # type: ignore[arg-type]
+    client.render(image, quality=80)  # type: ignore[call-arg]
+    client.render(image, fm="heic")  # type: ignore[arg-type]
     client.images.signed_url(image, fit="covr")  # type: ignore[arg-type]
     client.images.signed_url(image, expires_in="1h")  # type: ignore[arg-type]
     client.images.signed_urls([("b", {"width": 3})])  # type: ignore[typeddict-unknown-key]

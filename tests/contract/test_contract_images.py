@@ -253,11 +253,11 @@ async def test_a_private_image_is_delivered_to_its_owner_only(
 
 async def test_render_returns_the_stored_file_and_resized_images(client: AsyncClient, png: bytes) -> None:
     image = await client.upload(png, is_public=False)
-    stored = await client.images.render(image)
+    stored = await client.render(image)
     assert (stored.media_type, len(stored.data)) == (image.mime_type, image.size)
     assert hashlib.sha256(stored.data).hexdigest() == image.sha256
     assert stored.etag is not None
-    rendered = await client.images.render(image.id, w=20, fm="jpg")
+    rendered = await client.render(image.id, w=20, fm="jpg")
     assert (rendered.media_type, rendered.data[:3]) == ("image/jpeg", b"\xff\xd8\xff")
     assert rendered.etag != stored.etag
 
@@ -268,10 +268,10 @@ async def test_rendering_a_private_image_of_another_account_is_404(
     private = await client.upload(png, is_public=False)
     for other_client in (connect(other.token), connect(None)):
         with pytest.raises(NotFoundError) as caught:
-            await other_client.images.render(private)
+            await other_client.render(private)
         assert caught.value.code == "NOT_FOUND"
     public = await client.images.update(private, is_public=True)
-    assert (await connect(None).images.render(public)).data == (await client.images.render(public)).data
+    assert (await connect(None).render(public)).data == (await client.render(public)).data
 
 
 async def test_a_download_is_the_stored_file_and_is_skipped_when_known(
@@ -285,8 +285,8 @@ async def test_a_download_is_the_stored_file_and_is_skipped_when_known(
     for known in (written.etag, f'"other", {written.etag}', "*"):
         again = await client.images.download(image, path, if_none_match=known)
         assert (again.not_modified, again.etag, path.exists()) == (True, written.etag, False)
-        assert (await client.images.render(image, if_none_match=known)).not_modified
-    assert not (await client.images.render(image, if_none_match='"other"')).not_modified
+        assert (await client.render(image, if_none_match=known)).not_modified
+    assert not (await client.render(image, if_none_match='"other"')).not_modified
     thumbnail = await client.images.download(image, tmp_path, w=3, fm="webp")
     assert thumbnail.path is not None
     assert thumbnail.path.stat().st_size == thumbnail.size

@@ -64,6 +64,7 @@ def arguments(host: ImageHost) -> dict[str, object]:
         "token": key.token,
         "transform": Transform(),
         "url": "https://example.com/hook",
+        "username": "bob",
         "webhook": webhook,
     }
 

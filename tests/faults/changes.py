@@ -318,7 +318,7 @@ CHANGES: dict[str, Change] = {
     ),
     "key revoke": Change(
         prepare=_new_key,
-        run=lambda host, arguments: host.keys.revoke(arguments["id"], owner=OWNER),
+        run=lambda host, arguments: host.keys.delete(arguments["id"], owner=OWNER),
         is_applied=_is_revoked,
     ),
     "webhook create": Change(

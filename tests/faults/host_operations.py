@@ -117,7 +117,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     ),
     "update_account": lambda host, account, changes: host.accounts.update(account, **changes) and None,
     "create_key": _create_key,
-    "revoke_key": lambda host, owner, key: host.keys.revoke(key, owner=owner) and None,
+    "revoke_key": lambda host, owner, key: host.keys.delete(key, owner=owner) and None,
     "create_webhook": _create_webhook,
     "delete_webhook": lambda host, owner, webhook: host.webhooks.delete(webhook, owner=owner),
 }

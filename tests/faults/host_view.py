@@ -8,7 +8,6 @@ from datetime import datetime
 from attrs import evolve, frozen
 
 from imagehost_core import Image, ImageHost
-from imagehost_core.lists import parse_page_request
 
 
 @frozen
@@ -75,7 +74,7 @@ class View:
             is_suspended = account.suspended_at is not None
             numbers = (usage.images, usage.albums, usage.bytes)
             accounts[name] = AccountState(account.limits.quota_bytes, is_suspended, numbers)
-            images |= {image.id: image for image in host.images.iter(owner=account, page_size=7)}
+            images |= {image.id: image for image in host.images.iter(owner=account, per_page=7)}
             for album in host.albums.list(owner=account):
                 cover = None if album.cover is None else album.cover.id
                 state = AlbumState(name, album.name, album.is_public, album.updated_at)
@@ -86,8 +85,9 @@ class View:
                 webhooks[webhook.id] = name
                 cursor: str | None = ""
                 while cursor is not None:
-                    request = parse_page_request(per_page=100, cursor=cursor or None)
-                    page = host.webhooks.deliveries(webhook, owner=account, page=request)
+                    page = host.webhooks.deliveries(
+                        webhook, owner=account, per_page=100, cursor=cursor or None
+                    )
                     events.update((webhook.id, delivery.type) for delivery in page)
                     cursor = page.next_cursor
         return cls(images, albums, accounts, keys, webhooks, events)

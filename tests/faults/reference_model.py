@@ -12,9 +12,9 @@ from typing import Any
 from attrs import define, evolve, field
 from tests.faults.host_view import AccountState, AlbumState, KeyState, View
 
-from imagehost_core import Image, ImageFilter, ImageHostError
+from imagehost_core import Image, ImageHostError
 from imagehost_core.errors import ConflictError, NotFoundError, ValidationError
-from imagehost_core.lists import ImageSort
+from imagehost_core.lists import ImageFilter, ImageSort
 from imagehost_core.uploads import clean_filename, with_extension
 
 

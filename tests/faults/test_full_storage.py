@@ -15,7 +15,6 @@ import pytest
 from tests.faults.conftest import NO_LIMITS, client_of, kill, staged_files, stored_ids
 
 from imagehost_core import ImageHost
-from imagehost_core.lists import PageRequest
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running, start
 
@@ -83,9 +82,7 @@ def test_parallel_uploads_to_two_processes_with_kills_never_exceed_the_quota(tmp
         assert client.post("/v1/upload", files={"image": image}, data=UNCHANGED).status_code == 507
     with ImageHost.open(data) as host:
         host.maintenance.collect_garbage()
-        pages = [
-            host.images.list(owner="admin", page=PageRequest(page=number, per_page=100)) for number in (1, 2)
-        ]
+        pages = [host.images.list(owner="admin", page=number, per_page=100) for number in (1, 2)]
         assert sorted(image.id for page in pages for image in page) == stored_ids(data)
 
 

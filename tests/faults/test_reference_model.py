@@ -27,14 +27,14 @@ from tests.faults.reference_model import error_of
 from tests.faults.trials import SOAK, Record, Trials, run_trials, trial_count
 from tests.object_store import S3Server, shared_s3_server
 
-from imagehost_core import Image, ImageFilter, Page, restore
+from imagehost_core import Image, Page, restore
 from imagehost_core.db import OutboxRepository
 from imagehost_core.db.counters import count_image
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.db.repositories import images
 from imagehost_core.errors import NotFoundError, UnauthorizedError
 from imagehost_core.formats import Format
-from imagehost_core.lists import ImageSort, parse_page_request
+from imagehost_core.lists import ImageFilter, ImageSort
 from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.settings import SQLITE
 from imagehost_core.storage import GenerationTable
@@ -66,23 +66,29 @@ class HostMachine(ChangeRules):
             "created_after": times,
             "created_before": times,
         }
-        filters = ImageFilter(**data.draw(st.fixed_dictionaries({}, optional=optional), "filters"))
+        filters = data.draw(st.fixed_dictionaries({}, optional=optional), "filters")
         owner = self.owner(data)
         album = data.draw(st.none() | st.sampled_from([*sorted(self.model.albums), 10**9]), "album")
         self.compare_list(number, per_page, owner, album, filters, sort)
 
     def compare_list(
-        self, number: int, per_page: int, owner: str, album: int | None, filters: ImageFilter, sort: ImageSort
+        self,
+        number: int,
+        per_page: int,
+        owner: str,
+        album: int | None,
+        filters: dict[str, Any],
+        sort: ImageSort,
     ) -> None:
         """Compare all pages of a list with the model."""
         lists = self.hosts[number].images
 
         def read(**request: Any) -> Any:
-            page = parse_page_request(per_page=per_page, **request)
-            return lists.list(owner=owner, album_id=album, filters=filters, sort=sort, page=page)
+            return lists.list(owner=owner, album_id=album, sort=sort, per_page=per_page, **filters, **request)
 
+        conditions = ImageFilter(**filters)
         self.compare_pages(
-            read, lambda: self.model.list_images(owner, album, filters, sort), filters.has_total
+            read, lambda: self.model.list_images(owner, album, conditions, sort), conditions.has_total
         )
 
     @rule(data=st.data(), number=st.integers(0, 1), per_page=st.integers(1, 5))
@@ -92,7 +98,7 @@ class HostMachine(ChangeRules):
         host = self.hosts[number]
 
         def read(**request: Any) -> Any:
-            return host.gallery(parse_page_request(per_page=per_page, **request), album_id=album)
+            return host.gallery(album_id=album, per_page=per_page, **request)
 
         self.compare_pages(read, lambda: self.model.gallery(album), has_total=True)
 
@@ -325,7 +331,7 @@ def test_a_page_without_its_last_image_is_found(
     machine: HostMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def check() -> None:
-        machine.compare_list(1, 2, "admin", None, ImageFilter(), ImageSort.FILENAME)
+        machine.compare_list(1, 2, "admin", None, {}, ImageSort.FILENAME)
 
     complete = ImageLists.list
 

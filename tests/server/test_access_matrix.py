@@ -106,9 +106,9 @@ class Service:
             expires_at = utc_now() - timedelta(minutes=30)
             expired = past.keys.create(owner="ann", expires_at=expires_at).token
         revoked = self.host.keys.create(owner="ann")
-        self.host.keys.revoke(revoked.key.id, owner="ann")
-        ended = self.host.sessions.create(self.host.accounts.get("ann")).token
-        self.host.sessions.end(ended)
+        self.host.keys.delete(revoked.key.id, owner="ann")
+        ended = self.host.sessions.create(self.host.accounts.get("ann"))
+        self.host.sessions.delete(ended.session, owner="ann")
         return {
             "none": None,
             "malformed": "rubbish",
@@ -117,7 +117,7 @@ class Service:
             "unknown session": new_token(TokenKind.SESSION),
             "expired": expired,
             "revoked": revoked.token,
-            "signed out": ended,
+            "signed out": ended.token,
             "suspended": self.key("gone"),
         }
 

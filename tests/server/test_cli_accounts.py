@@ -254,7 +254,7 @@ def test_keys_are_listed_with_their_state_and_can_be_revoked(data: Path) -> None
     tokens = [run(data, "keys", "create", "--user", "admin", "--name", f"key {n}").strip() for n in range(3)]
     with ImageHost.open(data) as host:
         ids = [key.id for key in host.keys.list(owner="admin")]
-    run(data, "keys", "revoke", "--user", "admin", ids[0])
+    run(data, "keys", "delete", "--user", "admin", ids[0])
     rows = [line.split("\t") for line in run(data, "keys", "list", "--user", "admin").splitlines()]
     assert [row[0] for row in rows] == ids
     assert [row[2] for row in rows] == ["revoked", "active", "active"]
@@ -265,7 +265,7 @@ def test_keys_are_listed_with_their_state_and_can_be_revoked(data: Path) -> None
         host.authenticate(tokens[2])
     run(data, "users", "create", "ada")
     assert "expected the id of one of your API keys" in run(
-        data, "keys", "revoke", "--user", "ada", ids[1], status=1
+        data, "keys", "delete", "--user", "ada", ids[1], status=1
     )
 
 

@@ -107,9 +107,10 @@ def half_sent(
 def end(caller: Caller) -> None:
     """End the token of a caller, in another process than the server's."""
     if caller.key_id:
-        caller.host.keys.revoke(caller.key_id, owner=caller.account.name)
+        caller.host.keys.delete(caller.key_id, owner=caller.account.name)
     else:
-        caller.host.sessions.end(caller.token)
+        session = caller.host.authenticate(caller.token).session_id
+        caller.host.sessions.delete(session, owner=caller.account.name)
 
 
 WITH_BODY = [route for route in BODIES if ROUTE_SCOPES[route] is not None]

@@ -18,7 +18,6 @@ from imagehost_core import (
     ImageHost,
     LimitOverrides,
     NotFoundError,
-    PageRequest,
     Role,
     ValidationError,
 )
@@ -153,9 +152,9 @@ def test_accounts_are_listed_newest_first_by_page_and_cursor(host: ImageHost, cl
     for name in ("ann", "bob", "eve"):
         clock.advance(seconds=1)
         host.accounts.create(name)
-    page = host.accounts.list(PageRequest(page=2, per_page=3))
+    page = host.accounts.list(page=2, per_page=3)
     assert ([account.name for account in page], page.total) == (["admin"], 4)
-    assert [account.name for account in host.accounts.iter(page_size=1)] == ["eve", "bob", "ann", "admin"]
+    assert [account.name for account in host.accounts.iter()] == ["eve", "bob", "ann", "admin"]
     host.accounts.delete("bob")
     assert host.accounts.list().total == 3
 

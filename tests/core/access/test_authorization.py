@@ -227,7 +227,7 @@ OPERATIONS: dict[str, tuple[Requirement, Operation]] = {
     ),
     "revoke key": (
         SessionRequirement.ONLY,
-        lambda host, owner, owned: host.keys.revoke(owned.key_id, owner=owner),
+        lambda host, owner, owned: host.keys.delete(owned.key_id, owner=owner),
     ),
     "end session": (
         SessionRequirement.ONLY,
@@ -271,7 +271,7 @@ SUSPENDED: End = lambda world, owner: world.other.accounts.update(owner.name, su
 DELETED: End = lambda world, owner: world.other.accounts.delete(owner.name)  # noqa: E731
 KEY_ENDS: dict[str, tuple[End, Errors]] = {
     "revoked": (
-        lambda world, owner: world.other.keys.revoke(str(owner.principal.key_id), owner=owner.name),
+        lambda world, owner: world.other.keys.delete(str(owner.principal.key_id), owner=owner.name),
         INVALID,
     ),
     "expired": (lambda world, _: world.clock.advance(hours=1), INVALID),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from imagehost_core import ImageHost, Scope, Settings, UnauthorizedError
+from imagehost_core.authorization import SessionRequirement, authorize
 from imagehost_core.db import SqliteDatabase
 from imagehost_core.models import Principal, Role
 from imagehost_core.services.principals import LOCK, PrincipalCache
@@ -45,7 +46,7 @@ def authenticate(host: ImageHost, token: str) -> Principal | None:
 
 
 ENDING: dict[str, Callable[[ImageHost, str, str], object]] = {
-    "revoked key": lambda host, key, _: host.keys.revoke(key, owner="ann"),
+    "revoked key": lambda host, key, _: host.keys.delete(key, owner="ann"),
     "suspended account": lambda host, _key, _: host.accounts.update("ann", suspended=True),
     "deleted account": lambda host, _key, _: host.accounts.delete("ann"),
 }
@@ -82,7 +83,9 @@ def test_a_key_stops_when_its_account_is_deleted_though_another_process_has_ende
 
 SESSION_ENDS: dict[str, Callable[[ImageHost, str, str], object]] = {
     "deleted": lambda host, session, _: host.sessions.delete(session, owner="ann"),
-    "signed out": lambda host, _, token: host.sessions.end(token),
+    "signed out": lambda host, _, token: host.sessions.delete(
+        owner=authorize(host.authenticate(token), SessionRequirement.ONLY)
+    ),
     "changed password": lambda host, _session, _: host.accounts.set_password_hash("ann", "hash"),
     "suspended account": lambda host, _session, _: host.accounts.update("ann", suspended=True),
 }

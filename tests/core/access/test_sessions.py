@@ -11,13 +11,11 @@ from imagehost_core import (
     ConflictError,
     ImageHost,
     NotFoundError,
-    PageRequest,
     Session,
     SessionWithToken,
     UnauthorizedError,
 )
 from imagehost_core.authorization import SessionRequirement, authorize
-from imagehost_core.lists import parse_page_request
 from imagehost_core.models import ALL_SCOPES
 from imagehost_core.services import sessions
 from imagehost_core.testing import FrozenClock
@@ -83,10 +81,10 @@ def test_sessions_are_listed_newest_first_by_page_and_cursor(host: ImageHost, cl
     for _ in range(3):
         clock.advance(seconds=1)
         created.append(sign_in(host).session)
-    first = host.sessions.list(owner="admin", page=PageRequest(per_page=2))
+    first = host.sessions.list(owner="admin", per_page=2)
     assert (first.items, first.total) == ((created[2], created[1]), 3)
-    rest = parse_page_request(per_page=2, cursor=first.next_cursor)
-    assert host.sessions.list(owner="admin", page=rest).items == (created[0],)
+    rest = host.sessions.list(owner="admin", per_page=2, cursor=first.next_cursor)
+    assert rest.items == (created[0],)
 
 
 def test_a_sign_in_beyond_the_largest_number_of_sessions_ends_the_oldest(
@@ -119,8 +117,12 @@ def test_the_last_use_of_a_session_has_a_resolution_of_a_minute(host: ImageHost,
 
 def test_signing_out_ends_the_session_at_once(host: ImageHost) -> None:
     one, other = sign_in(host), sign_in(host)
-    host.sessions.end(one.token)
-    host.sessions.end(one.token)
+    owner = authorize(host.authenticate(one.token), SessionRequirement.ONLY)
+    host.sessions.delete(owner=owner)
+    with pytest.raises(UnauthorizedError):
+        host.sessions.delete(owner=owner)
+    with pytest.raises(NotFoundError):
+        host.sessions.delete(owner="admin")
     assert (is_valid(host, one), is_valid(host, other)) == (False, True)
 
 

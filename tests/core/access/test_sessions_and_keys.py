@@ -12,7 +12,6 @@ from imagehost_core import (
     ImageHost,
     InsufficientStorageError,
     NotFoundError,
-    PageRequest,
     Scope,
     UnauthorizedError,
     ValidationError,
@@ -32,9 +31,9 @@ def test_an_expired_or_revoked_key_stops_at_once(host: ImageHost, clock: FrozenC
     principal = host.authenticate(expiring.token)
     assert (principal.scopes, principal.is_session) == (frozenset({Scope.IMAGES_READ}), False)
     clock.now = ends
-    host.keys.revoke(revoked.key.id, owner="admin")
+    host.keys.delete(revoked.key.id, owner="admin")
     first = host.keys.get(revoked.key.id, owner="admin")
-    assert host.keys.revoke(revoked.key.id, owner="admin") == first
+    assert host.keys.delete(revoked.key.id, owner="admin") == first
     for token in (
         expiring.token,
         revoked.token,
@@ -64,7 +63,7 @@ def test_a_keys_name_and_expiry_can_be_changed(host: ImageHost, clock: FrozenClo
     assert changed == evolve(host.keys.get(created.key.id, owner="admin"), name="two", expires_at=ends)
     assert host.keys.update(created.key.id, owner="admin", name="three").expires_at == ends
     assert host.keys.update(created.key.id, owner="admin", expires_at=None).expires_at is None
-    host.keys.revoke(created.key.id, owner="admin")
+    host.keys.delete(created.key.id, owner="admin")
     with pytest.raises(ConflictError):
         host.keys.update(created.key.id, owner="admin", name="four")
 
@@ -98,7 +97,7 @@ def test_a_key_name_with_invalid_text_is_422(host: ImageHost, name: str) -> None
 def test_another_accounts_key_is_404(host: ImageHost) -> None:
     host.accounts.create("ann")
     created = host.keys.create(owner="admin")
-    for call in (host.keys.get, host.keys.revoke, host.keys.update):
+    for call in (host.keys.get, host.keys.delete, host.keys.update):
         with pytest.raises(NotFoundError):
             call(created.key.id, owner="ann")
 
@@ -143,4 +142,9 @@ def test_an_account_is_deleted_with_all_its_data(host: ImageHost) -> None:
     folder = host.path
     assert list(folder.glob(f"*/*/{image.id}")) == []
     assert host.images.get(stored.id).id == stored.id
-    assert host.keys.list(owner="admin", page=PageRequest()).total == 0
+    assert (
+        host.keys.list(
+            owner="admin",
+        ).total
+        == 0
+    )

@@ -13,6 +13,7 @@ import threading
 import zlib
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -55,7 +56,7 @@ def test_a_webhook_is_stored_as_created(host: ImageHost) -> None:
         {"is_active": "yes"},
     ],
 )
-def test_an_invalid_webhook_is_422(host: ImageHost, fields: dict[str, object]) -> None:
+def test_an_invalid_webhook_is_422(host: ImageHost, fields: dict[str, Any]) -> None:
     created = host.webhooks.create(owner="admin", url=URL)
     with pytest.raises(ValidationError):
         host.webhooks.update(created.webhook.id, owner="admin", **fields)

@@ -95,7 +95,7 @@ IMAGE_CHANGES: dict[str, Change] = {
     "account deleted": lambda host, _: host.accounts.delete("ann"),
 }
 TOKEN_CHANGES: dict[str, tuple[str, Change]] = {
-    "key revoked": ("key", lambda host, key: host.keys.revoke(key, owner="ann")),
+    "key revoked": ("key", lambda host, key: host.keys.delete(key, owner="ann")),
     "account of a key suspended": ("key", IMAGE_CHANGES["account suspended"]),
     "account of a key deleted": ("key", IMAGE_CHANGES["account deleted"]),
     "session ended": ("session", lambda host, session: host.sessions.delete(session, owner="ann")),

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core import Album, Event, ImageHost, NotFoundError, PageRequest, ValidationError
+from imagehost_core import Album, Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.events import AlbumUpdated
-from imagehost_core.lists import parse_page_request
 from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST
 from imagehost_core.testing import make_image
 from imagehost_core.uploads import MAX_DESCRIPTION, has_visible_character
@@ -52,7 +51,7 @@ def refresh(host: ImageHost, album: Album) -> Album:
 def check(host: ImageHost, album: Album) -> None:
     """Assert that count and cover of an album are those of its images."""
     shown = refresh(host, album)
-    members = list(host.images.list(owner="admin", album_id=album.id, page=PageRequest(per_page=100)))
+    members = list(host.images.list(owner="admin", album_id=album.id, per_page=100))
     assert shown.image_count == len(members)
     assert shown.cover == (members[0] if members else None)
 
@@ -125,14 +124,14 @@ def test_fields_that_are_not_given_stay(host: ImageHost, album: Album) -> None:
 def test_albums_are_paged_newest_first_while_others_change(host: ImageHost) -> None:
     host.accounts.create("walker")
     created = [host.albums.create(owner="walker", name=f"{number}").id for number in range(7)]
-    first = host.albums.list(owner="walker", page=PageRequest(per_page=3))
+    first = host.albums.list(owner="walker", per_page=3)
     assert (first.total, first.total_pages) == (7, 3)
     host.albums.delete(created[6], owner="walker")
     host.albums.create(owner="walker", name="new")
     walked = [album.id for album in first]
     cursor = first.next_cursor
     while cursor:
-        page = host.albums.list(owner="walker", page=parse_page_request(None, "3", cursor))
+        page = host.albums.list(owner="walker", per_page=3, cursor=cursor)
         walked += [album.id for album in page]
         cursor = page.next_cursor
     assert walked == created[::-1]

@@ -22,14 +22,12 @@ from imagehost_core import (
     Image,
     ImageHost,
     InsufficientStorageError,
-    PageRequest,
     UnauthorizedError,
     UploadKeywords,
     ValidationError,
     restore,
 )
 from imagehost_core.installation import RECORD_NAME
-from imagehost_core.lists import parse_page_request
 from imagehost_core.maintenance.backup import BackupInfo, BackupResult
 from imagehost_core.models import ALL_SCOPES, Role
 from imagehost_core.settings import Settings, WebhookSettings
@@ -68,10 +66,10 @@ def restored(*streams: io.BytesIO) -> Iterator[ImageHost]:
 
 def albums_of(host: ImageHost, owner: str = "admin") -> list[Album]:
     """Return all albums of an account."""
-    page = host.albums.list(owner=owner, page=PageRequest(per_page=100))
+    page = host.albums.list(owner=owner, per_page=100)
     albums = list(page)
     while page.next_cursor is not None:
-        page = host.albums.list(owner=owner, page=parse_page_request(None, "100", page.next_cursor))
+        page = host.albums.list(owner=owner, per_page=100, cursor=page.next_cursor)
         albums += page
     return albums
 

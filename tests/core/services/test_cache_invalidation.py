@@ -58,7 +58,7 @@ def image(host: ImageHost, ann: Account) -> Image:
 
 TokenChange = Callable[[ImageHost, str], object]
 KEY_CHANGES: dict[str, TokenChange] = {
-    "key revoked": lambda host, key: host.keys.revoke(key, owner="ann"),
+    "key revoked": lambda host, key: host.keys.delete(key, owner="ann"),
     "account suspended": lambda host, _: host.accounts.update("ann", suspended=True),
     "account deleted": lambda host, _: host.accounts.delete("ann"),
 }

@@ -78,7 +78,7 @@ Action = Callable[[ImageHost, Owned], object]
 DELETIONS: dict[str, tuple[str, Action]] = {
     "image": ("FROM images", lambda host, owned: host.images.delete(owned.image)),
     "album": ("FROM albums", lambda host, owned: host.albums.delete(owned.album, owner="ann")),
-    "key": ("FROM api_keys", lambda host, owned: host.keys.revoke(owned.key, owner="ann")),
+    "key": ("FROM api_keys", lambda host, owned: host.keys.delete(owned.key, owner="ann")),
     "webhook": ("FROM webhooks", lambda host, owned: host.webhooks.delete(owned.webhook, owner="ann")),
 }
 """By kind: a part of the query that reads a record, and its deletion."""
@@ -211,8 +211,8 @@ def test_a_key_that_is_revoked_again_keeps_the_first_time(
     host: ImageHost, hooks: SqliteHooks, owned: Owned
 ) -> None:
     revoked = []
-    hooks.after_row("FROM api_keys", lambda: revoked.append(host.keys.revoke(owned.key, owner="ann")))
-    revoked += [host.keys.revoke(owned.key, owner="ann") for _ in range(2)]
+    hooks.after_row("FROM api_keys", lambda: revoked.append(host.keys.delete(owned.key, owner="ann")))
+    revoked += [host.keys.delete(owned.key, owner="ann") for _ in range(2)]
     assert revoked.count(revoked[0]) == len(revoked)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
-from imagehost_core import ImageHost, InsufficientStorageError, PageRequest, Settings
+from imagehost_core import ImageHost, InsufficientStorageError, Settings
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import make_image
 
@@ -47,7 +47,7 @@ UPLOAD = """
 RANDOM_CHANGES = """
     import random, sys
     from concurrent.futures import ThreadPoolExecutor
-    from imagehost_core import ImageHost, NotFoundError, PageRequest, Settings
+    from imagehost_core import ImageHost, NotFoundError, Settings
     from imagehost_core.settings import RenderingSettings
     from imagehost_core.testing import make_image
 
@@ -57,7 +57,7 @@ RANDOM_CHANGES = """
         choose, stored = random.Random(seed), []
         for turn in range(8):
             stored.append(host.upload(data, owner="admin", convert_to_webp=False).id)
-            page = list(host.images.list(owner="admin", page=PageRequest(per_page=100)))
+            page = list(host.images.list(owner="admin", per_page=100))
             assert {image.id for image in page} >= set(stored)
             found = choose.choice(page)
             try:
@@ -129,7 +129,7 @@ def test_two_processes_with_many_threads_end_with_consistent_stores(
     stored = {word for each in both for word in each.read_line().split()}
     assert [each.end() for each in both] == [0, 0]
     host = opened()
-    assert {image.id for image in host.images.list(owner="admin", page=PageRequest(per_page=100))} == stored
+    assert {image.id for image in host.images.list(owner="admin", per_page=100)} == stored
     assert host.accounts.usage("admin").bytes == len(stored) * len(PNG)
     assert {path.split("/")[2] for path in stored_files(folder)} == stored
     assert host.maintenance.collect_garbage().orphans == ()

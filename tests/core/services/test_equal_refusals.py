@@ -11,7 +11,6 @@ import pytest
 from tests.sqlite_hooks import SqliteHooks, sqlite_hooks
 
 from imagehost_core import Account, ImageHost, ImageHostError, NotFoundError, Settings, ValidationError
-from imagehost_core.lists import ImageFilter
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
 
@@ -83,9 +82,7 @@ OPERATIONS: dict[str, Operation] = {
     "images.signed_url": lambda host, ids, ann: host.images.signed_url(ids.image, owner=ann),
     "images.signed_urls": lambda host, ids, ann: host.images.signed_urls([{"id": ids.image}], owner=ann),
     "images.list": lambda host, ids, ann: host.images.list(owner=ann, album_id=ids.album),
-    "images.list searched": lambda host, ids, ann: host.images.list(
-        owner=ann, album_id=ids.album, filters=ImageFilter(q="cat")
-    ),
+    "images.list searched": lambda host, ids, ann: host.images.list(owner=ann, album_id=ids.album, q="cat"),
     "gallery": lambda host, ids, _: host.gallery(album_id=ids.album),
     "camera_data": lambda host, ids, ann: host.camera_data(ids.image, owner=ann),
     "upload": lambda host, ids, ann: host.upload(make_image(9, 9), owner=ann, album_id=ids.album),
@@ -101,7 +98,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "keys.get": lambda host, ids, ann: host.keys.get(ids.key, owner=ann),
     "keys.update": lambda host, ids, ann: host.keys.update(ids.key, owner=ann, name="x"),
-    "keys.revoke": lambda host, ids, ann: host.keys.revoke(ids.key, owner=ann),
+    "keys.delete": lambda host, ids, ann: host.keys.delete(ids.key, owner=ann),
     "sessions.delete": lambda host, ids, ann: host.sessions.delete(ids.session, owner=ann),
     "webhooks.get": lambda host, ids, ann: host.webhooks.get(ids.webhook, owner=ann),
     "webhooks.update": lambda host, ids, ann: host.webhooks.update(ids.webhook, owner=ann, description="x"),

@@ -11,7 +11,7 @@ import pytest
 from imagehost_core import ImageHost
 from imagehost_core.context import open_context
 from imagehost_core.errors import BadRequestError, NotFoundError
-from imagehost_core.lists import ImageFilter, ImageSort, PageRequest, parse_page_request
+from imagehost_core.lists import ImageSort
 from imagehost_core.models import Album
 from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import ListSettings, RenderingSettings, Settings
@@ -40,13 +40,10 @@ def album(opened: Opened) -> Album:
 
 def test_lists_are_filtered_and_sorted_and_iterated(opened: Opened, album: Album) -> None:
     host = opened()
-    public = ImageFilter(is_public=True)
-    page = host.images.list(owner="admin", album_id=album, filters=public, sort=ImageSort.FILENAME)
+    page = host.images.list(owner="admin", album_id=album, is_public=True, sort="filename")
     assert [image.filename for image in page] == ["0.png", "1.png"]
     assert (page.total, page.total_pages) == (2, 1)
-    found = host.images.iter(
-        owner="admin", filters=ImageFilter(q="png"), sort=ImageSort.FILENAME_DESCENDING, page_size=1
-    )
+    found = host.images.iter(owner="admin", q="png", sort=ImageSort.FILENAME_DESCENDING, per_page=1)
     assert [image.filename for image in found] == ["2.png", "1.png", "0.png"]
 
 
@@ -124,32 +121,28 @@ def test_the_counters_agree_with_a_recount_after_all_kinds_of_changes(opened: Op
 
 def test_a_cursor_of_another_list_is_reported_with_an_unknown_album(opened: Opened, album: Album) -> None:
     host = opened()
-    cursor = host.images.list(owner="admin", page=PageRequest(per_page=1)).next_cursor
-    page = parse_page_request(cursor=cursor)
+    cursor = host.images.list(owner="admin", per_page=1).next_cursor
     with pytest.raises(BadRequestError) as caught:
-        host.images.list(owner="admin", album_id=999, page=page)
+        host.images.list(owner="admin", album_id=999, cursor=cursor)
     assert "for cursor" in caught.value.details
     assert "999" in caught.value.details
     with pytest.raises(BadRequestError, match="for cursor"):
-        host.images.list(owner=host.accounts.create("walker"), page=page)
+        host.images.list(owner=host.accounts.create("walker"), cursor=cursor)
     with pytest.raises(NotFoundError, match="999"):
         host.images.list(owner="admin", album_id=999)
 
 
-def test_parameters_are_parsed_with_all_their_errors(opened: Opened, album: Album) -> None:
+def test_texts_are_parsed_and_all_errors_are_reported_together(opened: Opened, album: Album) -> None:
     host = opened()
-    page = host.images.list_by_parameters(
-        [("album_id", str(album.id)), ("sort", "filename"), ("per_page", "1")], owner="admin"
-    )
+    page = host.images.list(owner="admin", album_id=str(album.id), sort="filename", per_page="1")
     assert ([image.filename for image in page], page.total) == (["0.png"], 3)
     with pytest.raises(BadRequestError) as caught:
-        host.images.list_by_parameters([("album_id", "999"), ("page", "0")], owner="admin")
+        host.images.list(owner="admin", album_id="999", page="0")
     assert "for page" in caught.value.details
     assert "999" in caught.value.details
-    gallery = host.images.list_public_by_parameters([("album_id", str(album.id)), ("q", "x")])
-    assert len(gallery) == 2
+    assert len(host.gallery(album_id=str(album.id))) == 2
     with pytest.raises(BadRequestError) as caught:
-        host.images.list_public_by_parameters([("album_id", "999"), ("per_page", "0")])
+        host.gallery(album_id="999", per_page="0")
     assert "for per_page" in caught.value.details
     assert "999" in caught.value.details
 

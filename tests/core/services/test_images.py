@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core import Image, ImageHost, NotFoundError, PageRequest, UploadOptions, ValidationError
-from imagehost_core.lists import parse_page_request
+from imagehost_core import BadRequestError, Image, ImageHost, NotFoundError, UploadOptions, ValidationError
 from imagehost_core.testing import FrozenClock, make_image
 
 PNG = make_image(40, 30)
@@ -121,11 +120,14 @@ def test_updating_another_accounts_image_is_404(host: ImageHost, image: Image) -
         host.images.update(image.id, owner=host.accounts.get_or_create("other"), description="mine")
 
 
-def test_a_list_of_an_unknown_foreign_or_misshapen_album_is_404(host: ImageHost) -> None:
+def test_a_list_of_an_unknown_or_foreign_album_is_404_and_of_a_misshapen_one_400(host: ImageHost) -> None:
     foreign = host.albums.create(owner=host.accounts.get_or_create("stranger"), name="theirs")
-    for album_id in (foreign.id, 10**9, "x", 0, -1, "01"):
+    for album_id in (foreign.id, 10**9):
         with pytest.raises(NotFoundError):
             host.images.list(owner="admin", album_id=album_id)
+    for malformed in ("x", 0, -1, "01"):
+        with pytest.raises(BadRequestError):
+            host.images.list(owner="admin", album_id=malformed)
 
 
 def test_lists_are_newest_first_and_paged_by_page_and_cursor(
@@ -139,7 +141,7 @@ def test_lists_are_newest_first_and_paged_by_page_and_cursor(
             clock.advance(seconds=number % 2)
             created.append(timed.upload(PNG, owner="admin", is_public=number != 3))
         expected = [each.id for each in sorted(created, key=lambda each: (each.created_at, each.id))[::-1]]
-        pages = [timed.images.list(owner="admin", page=PageRequest(page, 3)) for page in (1, 2, 3, 4)]
+        pages = [timed.images.list(owner="admin", page=page, per_page=3) for page in (1, 2, 3, 4)]
         assert [each.id for page in pages for each in page] == expected
         assert {(page.total, page.total_pages) for page in pages} == {(7, 3)}
         walked, cursor = list(pages[0]), pages[0].next_cursor
@@ -147,11 +149,11 @@ def test_lists_are_newest_first_and_paged_by_page_and_cursor(
         clock.advance(seconds=5)
         timed.upload(PNG, owner="admin")
         while cursor is not None:
-            page = timed.images.list(owner="admin", page=parse_page_request(per_page=3, cursor=cursor))
+            page = timed.images.list(owner="admin", per_page=3, cursor=cursor)
             walked += page
             cursor = page.next_cursor
         assert [each.id for each in walked] == expected
-        assert created[3].id not in [each.id for each in timed.gallery(PageRequest(per_page=100))]
+        assert created[3].id not in [each.id for each in timed.gallery(per_page=100)]
         assert created[0].created_at - clock.now < timedelta(0)
 
 
@@ -197,7 +199,7 @@ def test_an_owner_that_does_not_exist_is_404_in_every_method(host: ImageHost, im
         lambda: host.keys.list(owner="missing"),
         lambda: host.keys.get(key, owner="missing"),
         lambda: host.keys.update(key, owner="missing", name="x"),
-        lambda: host.keys.revoke(key, owner="missing"),
+        lambda: host.keys.delete(key, owner="missing"),
         lambda: host.webhooks.create(owner="missing", url="https://8.8.8.8/"),
         lambda: host.webhooks.list(owner="missing"),
         lambda: host.accounts.get("missing"),
@@ -215,7 +217,7 @@ def test_a_record_is_accepted_wherever_an_id_is(host: ImageHost) -> None:
     host.albums.add_images(album, [image], owner="admin")
     assert [each.id for each in host.images.list(owner="admin", album_id=album)] == [image.id]
     key = host.keys.create(owner="admin").key
-    assert host.keys.revoke(key, owner="admin").revoked_at is not None
+    assert host.keys.delete(key, owner="admin").revoked_at is not None
     webhook = host.webhooks.create(owner="admin", url="https://8.8.8.8/").webhook
     delivery = host.webhooks.test(webhook, owner="admin")
     assert host.webhooks.retry(webhook, delivery, owner="admin").id == delivery.id
@@ -226,7 +228,7 @@ def test_a_record_is_accepted_wherever_an_id_is(host: ImageHost) -> None:
 def test_iter_yields_every_image_once_while_images_are_added_and_deleted(host: ImageHost) -> None:
     owner = host.accounts.get_or_create("iterating")
     stored = [host.upload(PNG, owner=owner) for _ in range(7)]
-    images = host.images.iter(owner=owner, page_size=2)
+    images = host.images.iter(owner=owner, per_page=2)
     seen = [next(images).id, next(images).id]
     host.images.delete(stored[-1])
     host.upload(PNG, owner=owner)

@@ -86,7 +86,7 @@ def test_signing_out_and_a_new_password_keep_signed_urls_and_a_suspension_ends_t
     session = one.sessions.create(one.accounts.get("ann"))
     owner = authorize(one.authenticate(session.token), Scope.IMAGES_READ)
     url = one.images.signed_url(image, owner=owner)
-    one.sessions.end(session.token)
+    one.sessions.delete(session.session, owner="ann")
     one.accounts.set_password_hash("ann", "hash")
     assert is_valid(one, url)
     assert is_valid(other, url)
@@ -103,7 +103,7 @@ def test_only_a_session_that_is_valid_renews_the_secret(hosts: tuple[ImageHost, 
     url = one.images.signed_url(own_private(one, "ann"))
     session = one.sessions.create(one.accounts.get("ann"))
     owner = authorize(one.authenticate(session.token), SessionRequirement.ONLY)
-    one.sessions.end(session.token)
+    one.sessions.delete(session.session, owner="ann")
     with pytest.raises(Exception, match="valid now"):
         one.accounts.renew_signing_secret(owner)
     assert is_valid(one, url)
@@ -131,7 +131,7 @@ def test_a_signed_transform_of_a_public_image_is_valid_after_changes_of_other_ke
     url = host.images.signed_url(host.upload(make_image(8, 8), owner=ann), "w=4")
     assert is_valid(host, url)
     # The image stays in memory, and the key of its account does not.
-    host.keys.revoke(host.keys.create(owner=ann).key, owner=ann)
+    host.keys.delete(host.keys.create(owner=ann).key, owner=ann)
     assert is_valid(host, url)
 
 

@@ -112,4 +112,4 @@ def test_an_upload_of_another_type_and_an_unknown_order_are_named_errors() -> No
         with pytest.raises(ValidationError, match="a path, bytes or a binary file"):
             host.upload(5, owner="admin")  # type: ignore[arg-type]
         with pytest.raises(BadRequestError, match="-created_at"):
-            host.images.list(owner="admin", sort="x")  # type: ignore[arg-type]
+            host.images.list(owner="admin", sort="x")

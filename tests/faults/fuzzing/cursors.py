@@ -9,7 +9,8 @@ from base64 import urlsafe_b64encode
 from urllib.parse import parse_qsl
 
 from imagehost_core.errors import BadRequestError
-from imagehost_core.lists import LIST_PARAMETERS, CursorPosition, encode_cursor, parse_image_list
+from imagehost_core.lists import LIST_PARAMETERS, CursorPosition, encode_cursor, new_image_list_request
+from imagehost_server.routes.lists import list_keywords
 
 DICTIONARY = (
     *(f"&{name}=".encode() for name in LIST_PARAMETERS),
@@ -57,7 +58,7 @@ def check(data: bytes) -> None:
     pairs = parse_qsl(data.decode("utf-8", "surrogateescape"), keep_blank_values=True)
     parameters = [(name, _encode(value) if name == "cursor" else value) for name, value in pairs]
     try:
-        request = parse_image_list(parameters)
+        request = new_image_list_request(**list_keywords(parameters, LIST_PARAMETERS))
     except BadRequestError as error:
         _require_details(error)
         return

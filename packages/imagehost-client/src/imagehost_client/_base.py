@@ -49,7 +49,6 @@ class ImageOperations:
     get: Final = Operation(images.get_image)
     update: Final = Operation(images.update_image)
     delete: Final = Operation(images.delete_image)
-    render: Final = Operation(images.render_image)
     stream: Final = StreamOperation(images.stream_image)
     download: Final = DownloadOperation(images.download_image)
     signed_url: Final = Operation(images.signed_url)
@@ -117,6 +116,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
     """The settings of a client, and its methods that are the same in both."""
 
     upload: Final = Operation(uploads.upload)
+    render: Final = Operation(images.render_image)
     gallery: Final = Listing(images.gallery)
     account: Final = Operation(accounts.get_account)
     request: Final = Operation(request)

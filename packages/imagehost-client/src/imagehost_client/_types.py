@@ -39,6 +39,7 @@ __all__ = [
     "KeyRef",
     "Loading",
     "OutputFormat",
+    "PageOptions",
     "PictureParams",
     "Progress",
     "RequestMethod",
@@ -206,6 +207,20 @@ class UploadOptions(TypedDict, total=False):
     auto_rename: bool | None
     is_public: bool | None
     checksum: bool
+
+
+class PageOptions(TypedDict, total=False):
+    """Where a list begins, and how many records a request of it reads.
+
+    Attributes:
+        page: The first page, from 1.
+        per_page: The page size, 1–100.
+        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+    """
+
+    page: int | None
+    per_page: int | None
+    cursor: str | None
 
 
 class BatchOptions(UploadOptions, total=False):

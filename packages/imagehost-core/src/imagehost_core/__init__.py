@@ -31,7 +31,7 @@ _EXPORTS = {
     "headers": "CameraData",
     "host": "ImageHost",
     "limits": "Decision RateLimitPolicy Window decide",
-    "lists": "ImageFilter ImageSort PageRequest",
+    "lists": "ImageListKeywords ImageSort PageKeywords",
     "maintenance.check.findings": "Finding",
     "maintenance.garbage": "GarbageReport",
     "maintenance.installation": "adopt",
@@ -43,13 +43,16 @@ _EXPORTS = {
     """,
     "services.rendering": "Rendered",
     "services.accounts": "AccountChanges",
+    "services.keys": "KeyChanges",
+    "services.rate_limiter": "AccountOverview",
+    "services.webhooks": "WebhookChanges",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef Owner SessionRef WebhookRef",
     "services.standalone": "inspect render",
     "services.upload": "UploadSource",
     "settings": "Settings",
     "storage": "BlobStore LocalBlobStore MemoryBlobStore",
     "workers": "ImageExecutor",
-    "transform": "AUTO Auto Fit Plan Size Transform parse_transform plan",
+    "transform": "AUTO Auto Fit Plan Size Transform TransformKeywords parse_transform plan",
     "uploads": "UploadKeywords UploadOptions",
 }
 """The names that the package exports, by their module; each is imported on its first use."""
@@ -69,7 +72,7 @@ if TYPE_CHECKING:
     from imagehost_core.headers import CameraData
     from imagehost_core.host import ImageHost
     from imagehost_core.limits import Decision, RateLimitPolicy, Window, decide
-    from imagehost_core.lists import ImageFilter, ImageSort, PageRequest
+    from imagehost_core.lists import ImageListKeywords, ImageSort, PageKeywords
     from imagehost_core.maintenance.check.findings import Finding
     from imagehost_core.maintenance.garbage import GarbageReport
     from imagehost_core.maintenance.installation import adopt
@@ -81,6 +84,9 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from imagehost_core.services.rendering import Rendered
     from imagehost_core.services.accounts import AccountChanges
+    from imagehost_core.services.keys import KeyChanges
+    from imagehost_core.services.rate_limiter import AccountOverview
+    from imagehost_core.services.webhooks import WebhookChanges
     from imagehost_core.services.references import (
         AccountRef, AlbumRef, DeliveryRef, ImageRef, KeyRef, Owner, SessionRef, WebhookRef,
     )  # fmt: skip
@@ -88,25 +94,28 @@ if TYPE_CHECKING:
     from imagehost_core.services.upload import UploadSource
     from imagehost_core.settings import Settings
     from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore
-    from imagehost_core.transform import AUTO, Auto, Fit, Plan, Size, Transform, parse_transform, plan
+    from imagehost_core.transform import (
+        AUTO, Auto, Fit, Plan, Size, Transform, TransformKeywords, parse_transform, plan,
+    )  # fmt: skip
     from imagehost_core.uploads import UploadKeywords, UploadOptions
     from imagehost_core.workers import ImageExecutor
     # isort: on
 
 __all__ = [
-    "AUTO", "Account", "AccountChanges", "AccountRef", "AccountUsage", "Album", "AlbumRef", "ApiKey",
-    "ApiKeyWithToken", "Auto", "BadRequestError", "BlobStore", "CameraData", "ConflictError", "Decision",
-    "DeliveryRef", "DeliveryState", "Event", "FieldError", "Finding", "Fit", "ForbiddenError", "Format",
-    "GalleryPage", "GarbageReport", "HostClosedError", "Image", "ImageChanges", "ImageExecutor",
-    "ImageFilter", "ImageHost", "ImageHostError", "ImageInfo", "ImageRef", "ImageSort",
-    "InsufficientStorageError", "InternalError", "KeyRef", "LimitOverrides", "LocalBlobStore",
-    "MemoryBlobStore", "MethodNotAllowedError", "NotFoundError", "Owner", "Page", "PageRequest",
-    "PayloadTooLargeError", "Plan", "Principal", "PublicAlbum", "RateLimitError", "RateLimitPolicy",
-    "Rendered", "Role", "Scope", "Session", "SessionRef", "SessionWithToken", "Settings", "Size",
-    "Transform", "UnauthorizedError", "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords",
-    "UploadOptions", "UploadSource", "ValidationError", "Webhook", "WebhookDelivery", "WebhookRef",
-    "WebhookWithSecret", "Window", "adopt", "decide", "event_schemas", "inspect", "parse_transform",
-    "plan", "render", "restore", "to_rfc3339", "utc_now",
+    "AUTO", "Account", "AccountChanges", "AccountOverview", "AccountRef", "AccountUsage", "Album",
+    "AlbumRef", "ApiKey", "ApiKeyWithToken", "Auto", "BadRequestError", "BlobStore", "CameraData",
+    "ConflictError", "Decision", "DeliveryRef", "DeliveryState", "Event", "FieldError", "Finding", "Fit",
+    "ForbiddenError", "Format", "GalleryPage", "GarbageReport", "HostClosedError", "Image",
+    "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError", "ImageInfo", "ImageListKeywords",
+    "ImageRef", "ImageSort", "InsufficientStorageError", "InternalError", "KeyChanges", "KeyRef",
+    "LimitOverrides", "LocalBlobStore", "MemoryBlobStore", "MethodNotAllowedError", "NotFoundError",
+    "Owner", "Page", "PageKeywords", "PayloadTooLargeError", "Plan", "Principal", "PublicAlbum",
+    "RateLimitError", "RateLimitPolicy", "Rendered", "Role", "Scope", "Session", "SessionRef",
+    "SessionWithToken", "Settings", "Size", "Transform", "TransformKeywords", "UnauthorizedError",
+    "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords", "UploadOptions", "UploadSource",
+    "ValidationError", "Webhook", "WebhookChanges", "WebhookDelivery", "WebhookRef", "WebhookWithSecret",
+    "Window", "adopt", "decide", "event_schemas", "inspect", "parse_transform", "plan", "render",
+    "restore", "to_rfc3339", "utc_now",
 ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Unpack
@@ -16,7 +16,7 @@ from imagehost_core.context import open_context
 from imagehost_core.errors import HostClosedError
 from imagehost_core.headers import CameraData, read_camera_data, read_metadata
 from imagehost_core.ids import Random
-from imagehost_core.lists import PageRequest
+from imagehost_core.lists import PageKeywords
 from imagehost_core.maintenance.backup import BackupService
 from imagehost_core.maintenance.check.findings import Finding, ProgressCallback
 from imagehost_core.maintenance.check.service import IntegrityService
@@ -35,7 +35,7 @@ from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
 from imagehost_core.services.images import ImageService
 from imagehost_core.services.keys import KeyService
-from imagehost_core.services.rate_limiter import RateLimiter
+from imagehost_core.services.rate_limiter import AccountOverview, RateLimiter
 from imagehost_core.services.references import AlbumRef, ImageRef, Owner
 from imagehost_core.services.rendering import Rendered, RenderingService
 from imagehost_core.services.sessions import SessionService
@@ -45,7 +45,13 @@ from imagehost_core.services.upload import UploadService, UploadSource
 from imagehost_core.services.webhooks import WebhookService
 from imagehost_core.settings import Settings
 from imagehost_core.storage.durable import translate_disk_errors
-from imagehost_core.transform import Transform, parse_transform
+from imagehost_core.transform import (
+    Transform,
+    TransformKeywords,
+    TransformSource,
+    parse_transform,
+    transform_parameters,
+)
 from imagehost_core.uploads import UploadKeywords, UploadOptions
 from imagehost_core.webhooks import HostResolver, resolve_host
 from imagehost_core.workers import ImageExecutor
@@ -238,23 +244,39 @@ class ImageHost:
             source, owner=owner, filename=filename, options=options, idempotency=idempotency, **keywords
         )
 
-    def gallery(self, page: PageRequest | None = None, *, album_id: AlbumRef | None = None) -> GalleryPage:
+    def account(self, *, owner: Owner) -> AccountOverview:
+        """Return an account with its usage, quota and rate limits, as they are now.
+
+        Raises:
+            NotFoundError: There is no such account.
+        """
+        account = self.accounts.get(owner)
+        return AccountOverview(
+            account=account,
+            usage=self.accounts.usage(account),
+            quota_bytes=self.rate_limiter.limits_of(account).quota_bytes,
+            limits=self.rate_limiter.windows(account),
+        )
+
+    def gallery(self, *, album_id: AlbumRef | None = None, **page: Unpack[PageKeywords]) -> GalleryPage:
         """Return a page of public images, newest first: of all accounts, or of one public album.
 
         An image in an album is listed while the album is public; images of suspended accounts are not.
 
         Args:
-            page: By default the first 20 images.
             album_id: The album.
+            page: `page`, `per_page` and `cursor`; by default the first 20 images.
 
         Raises:
             NotFoundError: There is no such public album.
-            BadRequestError: The cursor belongs to another list.
+            BadRequestError: Values are not allowed, or the cursor belongs to another list.
             UnavailableError: The database does not find the page in time.
         """
-        return self.images.list_public(page, album_id=album_id)
+        return self.images.list_public(album_id=album_id, **page)
 
-    def render(self, image: ImageRef, params: str | Mapping[str, str] | Transform = "") -> Rendered:
+    def render(
+        self, image: ImageRef, params: TransformSource = "", **keywords: Unpack[TransformKeywords]
+    ) -> Rendered:
         """Return a variant of an image, from the variant cache or rendered now.
 
         No access rule applies: private images are rendered too.
@@ -263,6 +285,7 @@ class ImageHost:
             image: The image.
             params: A query string such as `w=200&h=200&fit=cover&fm=webp`, its names and values, or a
                 `Transform`. Without parameters, the master is returned.
+            keywords: The same parameters as keywords, in place of `params`.
 
         Raises:
             BadRequestError: A parameter is not allowed.
@@ -270,7 +293,7 @@ class ImageHost:
             UnavailableError: The render queue is full, or the render timed out.
             InternalError: The stored file is damaged.
         """
-        transform = params if isinstance(params, Transform) else parse_transform(params)
+        transform = parse_transform(transform_parameters(params, keywords))
         current = self.images.get(image)
         resolved = self.delivery.build(current, transform, allow_master=transform == Transform())
         with translate_disk_errors(), self.delivery.open(resolved) as blob:

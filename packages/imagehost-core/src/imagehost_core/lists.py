@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from unicodedata import category, normalize
 
 import attrs
@@ -17,8 +17,6 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core._util.fields import (
-    choice_error,
-    first_values,
     is_within,
     parse_choice,
     parse_int_field,
@@ -89,6 +87,17 @@ class PageRequest:
     def offset(self) -> int:
         """The number of items before the page."""
         return (self.page - 1) * self.per_page
+
+
+class PageKeywords(TypedDict, total=False):
+    """The page of a list as keywords, with the names of its query parameters.
+
+    Without them, the page has the first 20 items.
+    """
+
+    page: int | str | None
+    per_page: int | str | None
+    cursor: str | None
 
 
 def parse_page_request(
@@ -230,14 +239,13 @@ def _split(text: str) -> Iterator[str]:
 
 # Lists of images: the filters and the order that a request can choose.
 #
-# `parse_image_list` reads them from query parameters, together with the page, and reports all errors at
-# once.
+# `new_image_list_request` reads them, together with the page, and reports all errors at once.
 
 REQUESTS_IN_MEMORY = 1_000
 """Parsed requests that are kept in memory, per process: most requests are for the first page of a list."""
 MAX_SEARCH = 100
 """Characters of a search text."""
-STORED: dict[str, Format] = {fmt.value: fmt for fmt in UPLOADABLE}
+STORED: dict[str, Format] = {**{fmt.value: fmt for fmt in UPLOADABLE}, "jpg": Format.JPEG}
 """The formats that images are stored in, by name."""
 
 
@@ -267,8 +275,7 @@ class FilterRule:
     """What a filter of a list of images does. The attributes of `ImageFilter` have one each.
 
     Attributes:
-        parse: Returns the value of a query parameter, or appends an error.
-        check: Returns the error of a value that is not allowed, or `None`.
+        parse: Returns the value of a keyword, which may be text, or appends an error.
         condition: The column of `images` and the operator that compares it with the value; empty for the
             search.
         to_sql: Converts a value to that of the database.
@@ -276,38 +283,27 @@ class FilterRule:
         is_given: Whether a value selects images.
     """
 
-    parse: Callable[[str, str, list[FieldError]], object]
-    check: Callable[[str, Any], FieldError | None]
+    parse: Callable[[str, object, list[FieldError]], object]
     condition: str
     to_sql: Callable[[Any], str | int]
     is_counted: bool = False
     is_given: Callable[[Any], bool] = lambda value: value is not None
 
 
-def _text(_name: str, text: str, _errors: list[FieldError]) -> str:
-    return text
+def _parse_search(name: str, value: object, errors: list[FieldError]) -> object:
+    if not isinstance(value, str):
+        errors.append(FieldError(name, "text", quote_value(value)))
+    elif len(value) > MAX_SEARCH:
+        errors.append(FieldError(name, f"at most {MAX_SEARCH} characters", f"{len(value)}"))
+    return value
 
 
-def _choice(choices: Mapping[str, object]) -> Callable[[str, str, list[FieldError]], object]:
-    return lambda name, text, errors: parse_choice(name, text, choices, errors, ignore_case=True)
+def _parse_boolean(name: str, value: object, errors: list[FieldError]) -> bool | None:
+    return value if isinstance(value, bool) else parse_choice(name, value, BOOLEANS, errors, ignore_case=True)
 
 
-def _check_search(name: str, value: str) -> FieldError | None:
-    is_long = len(value) > MAX_SEARCH
-    return FieldError(name, f"at most {MAX_SEARCH} characters", f"{len(value)}") if is_long else None
-
-
-def _check_boolean(name: str, value: object) -> FieldError | None:
-    return None if type(value) is bool else FieldError(name, "true or false", quote_value(value))
-
-
-def _check_format(name: str, value: object) -> FieldError | None:
-    return None if value in STORED.values() else choice_error(name, STORED, value)
-
-
-def _check_time(name: str, value: object) -> FieldError | None:
-    is_time = isinstance(value, datetime) and value.tzinfo is not None
-    return None if is_time else FieldError(name, "a time with a time zone", quote_value(value))
+def _parse_format(name: str, value: object, errors: list[FieldError]) -> Format | None:
+    return parse_choice(name, value, STORED, errors, ignore_case=True)
 
 
 _TIMESTAMP = re.compile(
@@ -317,13 +313,15 @@ _TIMESTAMP = re.compile(
 """RFC 3339, section 5.6."""
 
 
-def _parse_time(name: str, text: str, errors: list[FieldError]) -> datetime | None:
+def _parse_time(name: str, value: object, errors: list[FieldError]) -> datetime | None:
     try:
-        if _TIMESTAMP.fullmatch(text):
-            return datetime.fromisoformat(text.upper())
+        if isinstance(value, str) and _TIMESTAMP.fullmatch(value):
+            return datetime.fromisoformat(value.upper())
     except ValueError:
         pass
-    errors.append(FieldError(name, "a time by RFC 3339, such as 2026-01-31T12:00:00Z,", quote_value(text)))
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value
+    errors.append(FieldError(name, "a time by RFC 3339, such as 2026-01-31T12:00:00Z,", quote_value(value)))
     return None
 
 
@@ -341,36 +339,23 @@ class ImageFilter:
         format: Its stored format; `None` for any.
         created_after: A time before its upload, with a time zone; `None` for any.
         created_before: A time after its upload, with a time zone; `None` for any.
-
-    Raises:
-        BadRequestError: Values are not allowed; every one is listed in `errors`.
     """
 
     q: str = field(
-        default="", metadata=_rule(_text, _check_search, "", str, is_given=lambda text: bool(text.strip()))
+        default="", metadata=_rule(_parse_search, "", str, is_given=lambda text: bool(text.strip()))
     )
     is_public: bool | None = field(
-        default=None, metadata=_rule(_choice(BOOLEANS), _check_boolean, "is_public =", int, is_counted=True)
+        default=None, metadata=_rule(_parse_boolean, "is_public =", int, is_counted=True)
     )
     format: Format | None = field(
-        default=None, metadata=_rule(_choice(STORED), _check_format, "format =", attrgetter("value"))
+        default=None, metadata=_rule(_parse_format, "format =", attrgetter("value"))
     )
     created_after: datetime | None = field(
-        default=None, metadata=_rule(_parse_time, _check_time, "created_at >", to_micros)
+        default=None, metadata=_rule(_parse_time, "created_at >", to_micros)
     )
     created_before: datetime | None = field(
-        default=None, metadata=_rule(_parse_time, _check_time, "created_at <", to_micros)
+        default=None, metadata=_rule(_parse_time, "created_at <", to_micros)
     )
-
-    def __attrs_post_init__(self) -> None:
-        checked = (
-            rule.check(name, value)
-            for name, rule in FILTER_RULES.items()
-            if (value := getattr(self, name)) is not None
-        )
-        errors = [error for error in checked if error is not None]
-        if errors:
-            raise BadRequestError(errors=errors)
 
     @property
     def given(self) -> dict[str, str | int]:
@@ -414,57 +399,67 @@ class ImageListRequest:
     sort: ImageSort = ImageSort.NEWEST
     page: PageRequest = field(factory=PageRequest)
 
-    def __attrs_post_init__(self) -> None:
-        if not isinstance(self.sort, ImageSort):  # annotations do not bind an embedding program
-            raise BadRequestError(errors=[choice_error("sort", _SORTS, self.sort)])
+
+class ImageListKeywords(PageKeywords, total=False):
+    """The conditions, the order and the page of a list of images as keywords; `None` is no condition.
+
+    They are the query parameters of the HTTP interface, and may have texts as there.
+    """
+
+    q: str | None
+    is_public: bool | None
+    format: Format | str | None
+    created_after: datetime | str | None
+    created_before: datetime | str | None
+    sort: ImageSort | str | None
 
 
-GALLERY_PARAMETERS = ("page", "per_page", "cursor", "album_id")
-"""The query parameters of the gallery."""
-LIST_PARAMETERS = (*GALLERY_PARAMETERS, *FILTER_RULES, "sort")
-"""The query parameters of a list of images."""
-
-
-def parse_image_list(
-    parameters: Iterable[tuple[str, str]], names: Iterable[str] = LIST_PARAMETERS
+def new_image_list_request(
+    album_id: int | str | None = None, **keywords: Unpack[ImageListKeywords]
 ) -> ImageListRequest:
-    """Return the request of a list's query parameters.
+    """Return the request of a list of images.
 
     Args:
-        parameters: Names and values as text, in any order.
-        names: The names of parameters that the list has; others are ignored.
+        album_id: The id of the album whose images are listed; `None` for all images of the account.
+        keywords: See `ImageListKeywords`. A tuple is several values, which is an error.
 
     Raises:
         BadRequestError: Values are malformed, not allowed or repeated; every one is listed in `errors`.
+        TypeError: There is no such keyword.
     """
-    known = tuple(names)
-    return _parse_image_list(tuple(pair for pair in parameters if pair[0] in known), known)
-
-
-@lru_cache(REQUESTS_IN_MEMORY)
-def _parse_image_list(parameters: tuple[tuple[str, str], ...], names: tuple[str, ...]) -> ImageListRequest:
-    errors: list[FieldError] = []
-    texts = first_values(parameters, names, errors)
-    page = album_id = filters = None
+    given = {name: value for name, value in {"album_id": album_id, **keywords}.items() if value is not None}
+    unknown = sorted(given.keys() - set(LIST_PARAMETERS))
+    if unknown:
+        raise TypeError(f"expected some of {', '.join(LIST_PARAMETERS)} but received {', '.join(unknown)}")
     try:
-        page = parse_page_request(*map(texts.get, ("page", "per_page", "cursor")))
+        return _new_request(**given)
+    except TypeError:  # a value without a hash
+        return _new_request.__wrapped__(**given)
+
+
+@lru_cache(REQUESTS_IN_MEMORY, typed=True)
+def _new_request(**values: Any) -> ImageListRequest:
+    repeated = [name for name, value in values.items() if isinstance(value, tuple)]
+    errors = [FieldError(name, "one value", f"{len(values.pop(name))}") for name in repeated]
+    page = album_id = None
+    try:
+        page = parse_page_request(*map(values.get, ("page", "per_page", "cursor")))
     except BadRequestError as error:
         errors += error.errors
     try:
-        album_id = None if "album_id" not in texts else parse_album_id(texts["album_id"])
+        album_id = None if "album_id" not in values else parse_album_id(values["album_id"])
     except ValidationError as error:
         errors += error.errors
-    values = {
-        name: rule.parse(name, texts[name], errors) for name, rule in FILTER_RULES.items() if name in texts
+    given: dict[str, Any] = {
+        name: rule.parse(name, values[name], errors) for name, rule in FILTER_RULES.items() if name in values
     }
-    try:
-        filters = ImageFilter(**values)  # type: ignore[arg-type]
-    except BadRequestError as error:
-        errors += error.errors
-    sort = parse_choice("sort", texts.get("sort", ImageSort.NEWEST.value), _SORTS, errors)
-    if errors or page is None or filters is None or sort is None:
+    sort = parse_choice("sort", values.get("sort", ImageSort.NEWEST), _SORTS, errors)
+    if errors or page is None or sort is None:
         raise BadRequestError(errors=errors)
-    return ImageListRequest(album_id=album_id, filters=filters, sort=sort, page=page)
+    return ImageListRequest(album_id=album_id, filters=ImageFilter(**given), sort=sort, page=page)
 
+
+LIST_PARAMETERS = ("page", "per_page", "cursor", "album_id", *FILTER_RULES, "sort")
+"""The query parameters of a list of images."""
 
 _SORTS: dict[str, ImageSort] = {sort.value: sort for sort in ImageSort}

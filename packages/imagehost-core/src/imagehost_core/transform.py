@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, TypeVar, cast
+from typing import Final, TypedDict, TypeVar, cast
 from urllib.parse import parse_qsl, urlencode
 
 from attrs import field, frozen
@@ -141,17 +141,55 @@ def _validate(transform: Transform) -> Iterator[FieldError]:
         yield FieldError("the format", "a Format, AUTO or None", quote_value(fmt))
 
 
-def parse_transform(query: str | Mapping[str, object] = "", *, extension: str | None = None) -> Transform:
+class TransformKeywords(TypedDict, total=False):
+    """The parameters of an image URL as keywords; `None` omits one, and `jpeg` is a name of `jpg`."""
+
+    w: int | None
+    h: int | None
+    q: int | None
+    fit: Fit | str | None
+    fm: Format | str | None
+
+
+TransformSource = str | Mapping[str, object] | Transform
+"""The parameters of an image URL: a query string such as `w=300&fm=webp`, a mapping, or a transform."""
+
+
+def transform_parameters(params: object, keywords: TransformKeywords) -> TransformSource:
+    """Return the parameters that a call has in one argument or in keywords.
+
+    Raises:
+        BadRequestError: It has both, or an argument of another type.
+        TypeError: There is no such keyword.
+    """
+    unknown = sorted(keywords.keys() - set(TRANSFORM_PARAMETERS))
+    if unknown:
+        raise TypeError(
+            f"expected some of {', '.join(TRANSFORM_PARAMETERS)} but received {', '.join(unknown)}"
+        )
+    if params and keywords:
+        raise BadRequestError(errors=[FieldError("the parameters", "params or keywords", "both")])
+    if not isinstance(params, str | Mapping | Transform):
+        expected = "a query string, a mapping or a Transform"
+        raise BadRequestError(errors=[FieldError("the parameters", expected, quote_value(params))])
+    given = {name: value for name, value in keywords.items() if value is not None}
+    return params or {**given, **({"fm": "jpg"} if given.get("fm") == Format.JPEG else {})}
+
+
+def parse_transform(query: TransformSource = "", *, extension: str | None = None) -> Transform:
     """Return the transform that a delivery URL requests.
 
     Args:
-        query: The URL's query string without `?`, or decoded parameters, whose numbers may be integers.
+        query: The URL's query string without `?`, or decoded parameters, whose numbers may be integers. A
+            transform is returned as it is.
         extension: The extension of the URL's path without its dot, or `None`. `fm` takes precedence.
 
     Raises:
         BadRequestError: Values are not allowed or repeated; every one is listed in `errors`.
         NotFoundError: The extension is unknown.
     """
+    if isinstance(query, Transform):
+        return query
     extension_format = parse_extension(extension)
     errors: list[FieldError] = []
     values: dict[str, object] = {}

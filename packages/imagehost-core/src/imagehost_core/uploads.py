@@ -140,6 +140,7 @@ MAX_QUALITY = 100
 STORED_FORMATS: dict[str, Format | None] = {
     "auto": None,
     **{fmt.value: fmt for fmt, info in FORMATS.items() if info.is_upload_option},
+    "jpg": Format.JPEG,
 }
 """The values of `format`."""
 

@@ -20,7 +20,15 @@ from imagehost_client._calls.call import (
     single,
     string_list,
 )
-from imagehost_client._types import UNSET, AccountProperties, AccountRef, KeyRef, SessionRef, Unset
+from imagehost_client._types import (
+    UNSET,
+    AccountProperties,
+    AccountRef,
+    KeyRef,
+    PageOptions,
+    SessionRef,
+    Unset,
+)
 from imagehost_client.models import (
     Account,
     AccountLimits,
@@ -38,23 +46,20 @@ from imagehost_client.models import (
 )
 
 
-@checked
-def list_keys(
-    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
-) -> Call[Page[ApiKey]]:
+@partial(checked, options=PageOptions)
+def list_keys(**paging: Unpack[PageOptions]) -> Call[Page[ApiKey]]:
     """List your API keys; this and all calls on keys require a session token.
 
     Args:
-        page: The first page, from 1.
-        per_page: The page size, 1–100; 20 by default.
-        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+        **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
+            `next_cursor` of a page, to continue after it; not together with `page`).
     """
-    return paged("/keys", "keys", ApiKey, page=page, per_page=per_page, cursor=cursor)
+    return paged("/keys", "keys", ApiKey, **paging)
 
 
 @checked
 def create_key(
-    name: str, *, scopes: Sequence[Scope] | None = None, expires_at: datetime | None = None
+    name: str = "", *, scopes: Sequence[Scope] | None = None, expires_at: datetime | None = None
 ) -> Call[ApiKeyWithToken]:
     """Create an API key; only this result contains its token.
 
@@ -143,18 +148,15 @@ def renew_signing_secret() -> Call[SigningSecretRenewed]:
     return evolve(call, idempotent=False)
 
 
-@checked
-def list_sessions(
-    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
-) -> Call[Page[Session]]:
+@partial(checked, options=PageOptions)
+def list_sessions(**paging: Unpack[PageOptions]) -> Call[Page[Session]]:
     """List your sessions that have not expired, newest first; this requires a session token.
 
     Args:
-        page: The first page, from 1.
-        per_page: The page size, 1–100; 20 by default.
-        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+        **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
+            `next_cursor` of a page, to continue after it; not together with `page`).
     """
-    return paged("/sessions", "sessions", Session, page=page, per_page=per_page, cursor=cursor)
+    return paged("/sessions", "sessions", Session, **paging)
 
 
 @checked
@@ -180,18 +182,15 @@ def delete_session(session: SessionRef | None = None) -> Call[SignedOut]:
     return Call(method="DELETE", path=path, decode=lambda _: SignedOut(), on_not_found=SignedOut())
 
 
-@checked
-def list_accounts(
-    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
-) -> Call[Page[ManagedAccount]]:
+@partial(checked, options=PageOptions)
+def list_accounts(**paging: Unpack[PageOptions]) -> Call[Page[ManagedAccount]]:
     """List all accounts, newest first; this requires the session token of an operator.
 
     Args:
-        page: The first page, from 1.
-        per_page: The page size, 1–100; 20 by default.
-        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+        **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
+            `next_cursor` of a page, to continue after it; not together with `page`).
     """
-    return paged("/accounts", "accounts", ManagedAccount, page=page, per_page=per_page, cursor=cursor)
+    return paged("/accounts", "accounts", ManagedAccount, **paging)
 
 
 @partial(checked, options=AccountProperties)

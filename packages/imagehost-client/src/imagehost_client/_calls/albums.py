@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
+from typing import Unpack
 
 from attrs import evolve
 
 from imagehost_client._calls.arguments import album_id_of, checked, image_id_of
 from imagehost_client._calls.call import Call, drop_none, drop_unset, paged, single
-from imagehost_client._types import UNSET, AlbumRef, ImageRef, Unset
+from imagehost_client._types import UNSET, AlbumRef, ImageRef, PageOptions, Unset
 from imagehost_client.models import Album, DeletedAlbum, Image, Membership, Page, PublicImage
 
 
-@checked
-def list_albums(
-    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
-) -> Call[Page[Album]]:
+@partial(checked, options=PageOptions)
+def list_albums(**paging: Unpack[PageOptions]) -> Call[Page[Album]]:
     """List your albums, newest first.
 
     Args:
-        page: The first page, from 1.
-        per_page: The page size, 1–100; 20 by default.
-        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+        **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
+            `next_cursor` of a page, to continue after it; not together with `page`).
     """
-    return paged("/albums", "albums", Album, page=page, per_page=per_page, cursor=cursor)
+    return paged("/albums", "albums", Album, **paging)
 
 
 @checked

@@ -132,7 +132,7 @@ def paged(path: str, name: str, kind: type[R], **query: str | int | None) -> Cal
     Raises:
         ValueError: The query has both a page and a cursor.
     """
-    if query["page"] is not None and query["cursor"] is not None:
+    if query.get("page") is not None and query.get("cursor") is not None:
         raise ValueError("expected page or cursor for cursor but received both")
     return Call(
         method="GET", path=path, decode=partial(_wire.decode_page, kind, name), query=query_pairs(**query)

@@ -30,6 +30,7 @@ from imagehost_client._types import (
     ImageRef,
     ImageSort,
     Loading,
+    PageOptions,
     PictureParams,
     Progress,
     SignItem,
@@ -118,29 +119,20 @@ def list_images(
     )
 
 
-@checked
-def gallery(
-    *,
-    album_id: AlbumRef | None = None,
-    page: int | None = None,
-    per_page: int | None = None,
-    cursor: str | None = None,
-) -> Call[Page[PublicImage]]:
+@partial(checked, options=PageOptions)
+def gallery(*, album_id: AlbumRef | None = None, **paging: Unpack[PageOptions]) -> Call[Page[PublicImage]]:
     """List the public images of all accounts, newest first; this requires no token.
 
     Args:
         album_id: A public album or its id, to list its public images; each page has the album in `album`.
-        page: The first page, from 1.
-        per_page: The page size, 1–100; 20 by default.
-        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+        **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
+            `next_cursor` of a page, to continue after it; not together with `page`).
 
     Raises:
         NotFoundError: There is no public album with this id.
     """
     album = None if album_id is None else album_id_of(album_id)
-    return paged(
-        "/gallery", "images", PublicImage, album_id=album, page=page, per_page=per_page, cursor=cursor
-    )
+    return paged("/gallery", "images", PublicImage, album_id=album, **paging)
 
 
 @checked

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Unpack
 
 from attrs import evolve
 
@@ -16,22 +18,19 @@ from imagehost_client._calls.call import (
     single,
     string_list,
 )
-from imagehost_client._types import UNSET, DeliveryRef, Unset, WebhookRef
+from imagehost_client._types import UNSET, DeliveryRef, PageOptions, Unset, WebhookRef
 from imagehost_client.models import Deleted, EventName, Page, Webhook, WebhookDelivery, WebhookWithSecret
 
 
-@checked
-def list_webhooks(
-    *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
-) -> Call[Page[Webhook]]:
+@partial(checked, options=PageOptions)
+def list_webhooks(**paging: Unpack[PageOptions]) -> Call[Page[Webhook]]:
     """List your webhooks, newest first.
 
     Args:
-        page: The first page, from 1.
-        per_page: The page size, 1–100; 20 by default.
-        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+        **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
+            `next_cursor` of a page, to continue after it; not together with `page`).
     """
-    return paged("/webhooks", "webhooks", Webhook, page=page, per_page=per_page, cursor=cursor)
+    return paged("/webhooks", "webhooks", Webhook, **paging)
 
 
 @checked
@@ -120,20 +119,17 @@ def rotate_webhook_secret(webhook: WebhookRef) -> Call[WebhookWithSecret]:
     )
 
 
-@checked
-def list_deliveries(
-    webhook: WebhookRef, *, page: int | None = None, per_page: int | None = None, cursor: str | None = None
-) -> Call[Page[WebhookDelivery]]:
+@partial(checked, options=PageOptions)
+def list_deliveries(webhook: WebhookRef, **paging: Unpack[PageOptions]) -> Call[Page[WebhookDelivery]]:
     """List the deliveries of a webhook, newest first.
 
     Args:
         webhook: The webhook, or its id.
-        page: The first page, from 1.
-        per_page: The page size, 1–100; 20 by default.
-        cursor: The `next_cursor` of a page, to continue after it; not together with `page`.
+        **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
+            `next_cursor` of a page, to continue after it; not together with `page`).
     """
     path = f"/webhooks/{path_segment(id_of(webhook))}/deliveries"
-    return paged(path, "deliveries", WebhookDelivery, page=page, per_page=per_page, cursor=cursor)
+    return paged(path, "deliveries", WebhookDelivery, **paging)
 
 
 @checked

@@ -66,28 +66,6 @@ def parse_choice(
     return None
 
 
-def first_values(
-    parameters: Iterable[tuple[str, str]], names: Iterable[str], errors: list[FieldError]
-) -> dict[str, str]:
-    """Return the value of each named parameter, and append an error for each one that is repeated.
-
-    Parsers disagree on which value of a repeated parameter counts.
-
-    Args:
-        parameters: Names and values, in any order.
-        names: The names to return; others are ignored.
-        errors: The list that errors are appended to.
-    """
-    values: dict[str, list[str]] = {name: [] for name in names}
-    for name, value in parameters:
-        if name in values:
-            values[name].append(value)
-    for name, received in values.items():
-        if len(received) > 1:
-            errors.append(FieldError(name, "one value", f"{len(received)}"))
-    return {name: received[0] for name, received in values.items() if received}
-
-
 def range_error(name: str, maximum: int, value: object) -> FieldError:
     """Return the error for a value that is not an integer from 1 to `maximum`."""
     return FieldError(name, f"an integer from 1 to {maximum}", quote_value(value))

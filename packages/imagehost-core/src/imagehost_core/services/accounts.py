@@ -22,7 +22,7 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.lists import PageRequest, parse_page_request
+from imagehost_core.lists import MAX_PER_PAGE, PageKeywords, parse_page_request
 from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.principals import PrincipalCache
@@ -83,7 +83,7 @@ class AccountService:
 
     def create(
         self,
-        name: str,
+        username: str,
         *,
         password_hash: str | None = None,
         operator: Account | None = None,
@@ -92,7 +92,7 @@ class AccountService:
         """Create an account.
 
         Args:
-            name: 1–64 letters, digits or `._@+-`.
+            username: 1–64 letters, digits or `._@+-`.
             password_hash: An argon2id hash; `None` for an account without a password.
             operator: The account that creates it; `None` for the program itself, or a registration.
             changes: `role`, by default `user`; `suspended`; the limits that differ from the host's.
@@ -102,14 +102,14 @@ class AccountService:
             ConflictError: The name is taken.
         """
         parsed = _parse_changes(changes)
-        if errors := (*account_name_errors(name), *parsed.errors):
+        if errors := (*account_name_errors(username), *parsed.errors):
             raise ValidationError(errors=errors)
         with self._units.verified(operator, self._records.database.transaction()) as transaction:
-            if self._records.accounts.get_by_name(name, transaction) is not None:
+            if self._records.accounts.get_by_name(username, transaction) is not None:
                 raise ConflictError(
-                    errors=[FieldError("username", "a name that is not taken", quote_value(name))]
+                    errors=[FieldError("username", "a name that is not taken", quote_value(username))]
                 )
-            return self._insert(transaction, name, password_hash, parsed)
+            return self._insert(transaction, username, password_hash, parsed)
 
     def create_first(self, name: str) -> None:
         """Create the first account, an operator without a password, unless there are accounts."""
@@ -143,19 +143,15 @@ class AccountService:
             existing = self._records.accounts.get_by_name(name, transaction)
             return existing or self._insert(transaction, name, None, _NO_CHANGES)
 
-    def list(self, page: PageRequest | None = None) -> Page[Account]:
+    def list(self, **page: Unpack[PageKeywords]) -> Page[Account]:
         """Return a page of all accounts, newest first."""
-        return self._records.accounts.list(page or PageRequest())
+        return self._records.accounts.list(parse_page_request(**page))
 
-    def iter(self, *, page_size: int = 100) -> Iterator[Account]:
-        """Yield all accounts, newest first, without gaps or repeats while others change them.
-
-        Args:
-            page_size: Accounts read at a time, 1 to 100.
-        """
+    def iter(self) -> Iterator[Account]:
+        """Yield all accounts, newest first, without gaps or repeats while others change them."""
         cursor: str | None = None
         while True:
-            page = self.list(parse_page_request(per_page=page_size, cursor=cursor))
+            page = self.list(per_page=MAX_PER_PAGE, cursor=cursor)
             yield from page
             cursor = page.next_cursor
             if cursor is None:

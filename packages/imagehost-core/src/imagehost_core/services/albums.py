@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import Unpack
 
 import attrs
 from attrs import field, frozen
@@ -15,7 +16,7 @@ from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text
-from imagehost_core.lists import PageRequest
+from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Album, Image, Page
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.idempotency import ResultRecorder
@@ -69,9 +70,9 @@ class AlbumService:
 
     def create(
         self,
+        name: str,
         *,
         owner: Owner,
-        name: str,
         description: str = "",
         is_public: bool = True,
         idempotency: ResultRecorder | None = None,
@@ -79,8 +80,8 @@ class AlbumService:
         """Create an album.
 
         Args:
-            owner: The account.
             name: 1–100 characters after trimming.
+            owner: The account.
             description: Up to 2,000 characters.
             is_public: Stored with the album.
             idempotency: The sub-operation of an idempotent request that creates the album.
@@ -102,14 +103,14 @@ class AlbumService:
                 idempotency.record_result(transaction, str(album_id))
         return album
 
-    def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Album]:
+    def list(self, *, owner: Owner, **page: Unpack[PageKeywords]) -> Page[Album]:
         """Return a page of an account's albums, newest first.
 
         Raises:
             NotFoundError: There is no such account.
         """
         account = get_account(self._records.accounts, owner)
-        return self._records.albums.list_by_account(account.id, page or PageRequest())
+        return self._records.albums.list_by_account(account.id, parse_page_request(**page))
 
     def get(self, album: AlbumRef, *, owner: Owner) -> Album:
         """Return the current record of an account's album.

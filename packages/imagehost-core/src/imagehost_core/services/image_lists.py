@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Unpack
 
 import attrs
 from attrs import Factory, field, frozen
@@ -11,27 +11,24 @@ from attrs import Factory, field, frozen
 from imagehost_core.db import ReadCache
 from imagehost_core.db.lists.images import image_list_id
 from imagehost_core.db.repositories.repositories import Repositories
-from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, ValidationError, quote_value
-from imagehost_core.ids import AccountId, AlbumId, album_not_found_text
+from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, quote_value
+from imagehost_core.ids import AccountId, AlbumId, album_not_found_text, parse_album_id
 from imagehost_core.lists import (
-    GALLERY_PARAMETERS,
-    LIST_PARAMETERS,
-    ImageFilter,
+    MAX_PER_PAGE,
+    ImageListKeywords,
     ImageListRequest,
-    ImageSort,
-    PageRequest,
+    PageKeywords,
     cursor_errors,
-    parse_image_list,
-    parse_page_request,
+    new_image_list_request,
 )
 from imagehost_core.models import Account, Album, GalleryPage, Image, Page, PublicAlbum
-from imagehost_core.services.references import AlbumRef, Owner, album_id_of, get_account
+from imagehost_core.services.references import AlbumRef, Owner, get_account
 
 IMAGES_IN_MEMORY = 2_000
 """Images of all pages in memory, per process. Most are in memory anyway, as rows of the database."""
 
 
-PageCache = ReadCache[tuple[AccountId | None, ImageListRequest | PageRequest], Page[Image]]
+PageCache = ReadCache[tuple[AccountId | None, ImageListRequest], Page[Image]]
 """Pages by account and request; those of the gallery have no account."""
 
 
@@ -50,113 +47,66 @@ class ImageLists:
     )
 
     def list(
-        self,
-        *,
-        owner: Owner,
-        album_id: AlbumRef | None = None,
-        filters: ImageFilter | None = None,
-        sort: ImageSort = ImageSort.NEWEST,
-        page: PageRequest | None = None,
+        self, *, owner: Owner, album_id: AlbumRef | None = None, **keywords: Unpack[ImageListKeywords]
     ) -> Page[Image]:
-        """Return a page of an account's images.
+        """Return a page of an account's images, by default the newest 20.
 
         Args:
             owner: The account.
             album_id: Only images in this album.
-            filters: Only images that meet these conditions.
-            sort: The order of the images.
-            page: By default the first 20 images.
+            keywords: Conditions, order and page: `q`, `is_public`, `format`, `created_after`,
+                `created_before`, `sort`, `page`, `per_page` and `cursor`, as in the HTTP interface.
 
         Raises:
-            NotFoundError: There is no such account, or it has no such album.
-            BadRequestError: The cursor belongs to another list.
-            UnavailableError: The database does not find the page in time.
-        """
-        request = ImageListRequest(filters=filters or ImageFilter(), sort=sort, page=page or PageRequest())
-        return self._list(request, album_id, get_account(self._records.accounts, owner))
-
-    def list_by_parameters(self, parameters: Iterable[tuple[str, str]], *, owner: Owner) -> Page[Image]:
-        """Return the page of an account's images that query parameters request, for servers.
-
-        Args:
-            parameters: Names and values as text, as for `parse_image_list`.
-            owner: The account.
-
-        Raises:
-            BadRequestError: Values are malformed, not allowed or repeated; every one is listed in `errors`.
+            BadRequestError: Values are not allowed, every one is listed in `errors`, or the cursor belongs to
+                another list.
             NotFoundError: There is no such account, or it has no such album.
             UnavailableError: The database does not find the page in time.
         """
         account = get_account(self._records.accounts, owner)
-        request = _parse(parameters, LIST_PARAMETERS, lambda album: self._require_own_album(album, account))
-        return self._list(request, request.album_id, account)
+        return self._list(
+            _parse(album_id, keywords, lambda album: self._require_own_album(album, account)), account
+        )
 
-    def list_public(
-        self, page: PageRequest | None = None, *, album_id: AlbumRef | None = None
-    ) -> GalleryPage:
+    def list_public(self, *, album_id: AlbumRef | None = None, **page: Unpack[PageKeywords]) -> GalleryPage:
         """Return a page of the gallery, as `ImageHost.gallery` does."""
-        page = page or PageRequest()
-        if album_id is None:
+        request = _parse(album_id, page, self._get_public_album)
+        if request.album_id is None:
             return _gallery_page(
-                self._pages.get((None, page), lambda: self._records.image_lists.list_gallery(page))
+                self._pages.get((None, request), lambda: self._records.image_lists.list_gallery(request.page))
             )
-        public = self._get_public_album(album_id)
-        listed = self._records.image_lists.list_public_in_album(public, page)
+        public = self._get_public_album(request.album_id)
+        listed = self._records.image_lists.list_public_in_album(public, request.page)
         return attrs.evolve(_gallery_page(listed), album=public)
 
-    def list_public_by_parameters(self, parameters: Iterable[tuple[str, str]]) -> GalleryPage:
-        """Return the page of the gallery that query parameters request, for servers.
-
-        Args:
-            parameters: Names and values as text: `page`, `per_page`, `cursor` and `album_id`.
-
-        Raises:
-            BadRequestError: Values are malformed or repeated; every one is listed in `errors`.
-            NotFoundError: There is no such public album.
-            UnavailableError: The database does not find the page in time.
-        """
-        request = _parse(parameters, GALLERY_PARAMETERS, self._get_public_album)
-        return self.list_public(request.page, album_id=request.album_id)
-
     def iter(
-        self,
-        *,
-        owner: Owner,
-        album_id: AlbumRef | None = None,
-        filters: ImageFilter | None = None,
-        sort: ImageSort = ImageSort.NEWEST,
-        page_size: int = 100,
+        self, *, owner: Owner, album_id: AlbumRef | None = None, **keywords: Unpack[ImageListKeywords]
     ) -> Iterator[Image]:
-        """Yield all images of a list.
+        """Yield all images of a list, from its first page or a given one on, by default 100 read at a time.
 
         Sorted by time, it has no gaps or repeats while others add, change or delete images.
 
         Args:
             owner: The account.
             album_id: Only images in this album.
-            filters: Only images that meet these conditions.
-            sort: The order of the images.
-            page_size: Images read at a time, 1 to 100.
+            keywords: As for `list`.
 
         Raises:
-            NotFoundError: There is no such account, or it has no such album.
-            UnavailableError: The database does not find a page in time.
+            ImageHostError: As for `list`.
         """
-        cursor: str | None = None
+        keywords.setdefault("per_page", MAX_PER_PAGE)
         while True:
-            request = parse_page_request(per_page=page_size, cursor=cursor)
-            page = self.list(owner=owner, album_id=album_id, filters=filters, sort=sort, page=request)
+            page = self.list(owner=owner, album_id=album_id, **keywords)
             yield from page
-            cursor = page.next_cursor
-            if cursor is None:
+            if page.next_cursor is None:
                 return
+            keywords |= {"page": None, "cursor": page.next_cursor}
 
-    def _list(self, request: ImageListRequest, album: AlbumRef | None, account: Account) -> Page[Image]:
+    def _list(self, request: ImageListRequest, account: Account) -> Page[Image]:
         errors = ErrorCollector()
-        if album is not None:
+        if request.album_id is not None:
             with errors.catch():
-                request = attrs.evolve(request, album_id=_album_id(album))
-                self._require_own_album(album, account)
+                self._require_own_album(request.album_id, account)
         wrong_cursor = cursor_errors(image_list_id(account.id, request), request.page)
         if wrong_cursor:
             errors.add(BadRequestError(errors=wrong_cursor))
@@ -165,63 +115,38 @@ class ImageLists:
             (account.id, request), lambda: self._records.image_lists.list_owned(account.id, request)
         )
 
-    def _get_public_album(self, album: AlbumRef) -> PublicAlbum:
-        """Return an album as the gallery shows it.
-
-        Raises:
-            NotFoundError: There is no such public album.
-        """
-        public = None
-        with suppress(ValidationError):
-            public = self._records.albums.get_public(album_id_of(album))
+    def _get_public_album(self, album_id: AlbumId) -> PublicAlbum:
+        """Return an album as the gallery shows it; raise NotFoundError unless it is public."""
+        public = self._records.albums.get_public(album_id)
         if public is None:
-            received = quote_value(album.id if isinstance(album, Album) else album)
-            raise NotFoundError(f"expected the id of a public album but received {received}")
+            raise NotFoundError(f"expected the id of a public album but received {quote_value(album_id)}")
         return public
 
-    def _require_own_album(self, album: AlbumRef, account: Account) -> None:
+    def _require_own_album(self, album_id: AlbumId, account: Account) -> None:
         """Raise NotFoundError unless an account has an album."""
-        if self._records.albums.get(_album_id(album), account.id) is None:
-            raise _not_found(album)
+        if self._records.albums.get(album_id, account.id) is None:
+            raise NotFoundError(album_not_found_text(album_id))
 
 
 def _parse(
-    parameters: Iterable[tuple[str, str]], names: Iterable[str], require_album: Callable[[str], object]
+    album: AlbumRef | None, keywords: Mapping[str, Any], require_album: Callable[[AlbumId], object]
 ) -> ImageListRequest:
-    """Return the request of query parameters.
+    """Return the request of keywords.
 
     Raises:
-        BadRequestError: Values are malformed, not allowed or repeated. If there is no such album either, the
-            error says that too.
+        BadRequestError: Values are not allowed. If there is no such album either, the error says that too.
     """
-    parameters = tuple(parameters)
+    album_id = album.id if isinstance(album, Album) else album
     try:
-        return parse_image_list(parameters, names)
+        return new_image_list_request(album_id, **keywords)
     except BadRequestError as error:
         errors = ErrorCollector()
         errors.add(error)
-        albums = [value for name, value in parameters if name == "album_id"]
-        if albums and all(field.name != "album_id" for field in error.errors):
+        if album_id is not None and all(field.name != "album_id" for field in error.errors):
             with errors.catch():
-                require_album(albums[0])
+                require_album(parse_album_id(album_id))
         errors.raise_if_any()
         raise
-
-
-def _album_id(album: AlbumRef) -> AlbumId:
-    """Return the id of an album.
-
-    Raises:
-        NotFoundError: The value is not an album id.
-    """
-    try:
-        return album_id_of(album)
-    except ValidationError:
-        raise _not_found(album) from None
-
-
-def _not_found(album: AlbumRef) -> NotFoundError:
-    return NotFoundError(album_not_found_text(album.id if isinstance(album, Album) else album))
 
 
 def _gallery_page(page: Page[Image]) -> GalleryPage:

@@ -36,7 +36,13 @@ from imagehost_core.services.references import ImageRef, Owner, get_account, ima
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage.image_store import ImageFiles
-from imagehost_core.transform import DEFAULT_LIFETIME_SECONDS, Transform
+from imagehost_core.transform import (
+    DEFAULT_LIFETIME_SECONDS,
+    Transform,
+    TransformKeywords,
+    TransformSource,
+    transform_parameters,
+)
 
 RECORDS_IN_MEMORY = 2_000
 """Images in memory that were read one by one, per process; most of them also as rows of the database."""
@@ -45,6 +51,9 @@ RecordCache = ReadCache[tuple[ImageId, AccountId | None], Image]
 """Images by id and by the account that must own them."""
 MAX_IMAGES = 100
 """Images that one bulk request can change or delete, and URLs that one request can sign."""
+
+SignItem = ImageRef | tuple[ImageRef, TransformKeywords] | Mapping[str, object]
+"""An image of `signed_urls`: alone, with its own parameters, or as an item of the HTTP interface."""
 
 Admit = Callable[[int], object]
 """A function that is called with the number of images of a valid request before anything changes; it raises
@@ -242,10 +251,11 @@ class ImageService(ImageLists):
     def signed_url(
         self,
         image: ImageRef,
-        params: str | Mapping[str, object] | Transform = "",
+        params: TransformSource = "",
         *,
         owner: Owner | None = None,
         expires_in: int = DEFAULT_LIFETIME_SECONDS,
+        **keywords: Unpack[TransformKeywords],
     ) -> str:
         """Return an image URL with a signature, which gives access to a private image until it expires.
 
@@ -254,6 +264,7 @@ class ImageService(ImageLists):
             params: The transform, as for `ImageHost.render`.
             owner: The account that must own the image; by default any account.
             expires_in: Seconds, from 1 to a year; no longer than a key that signs is valid.
+            keywords: The transform as keywords, in place of `params`.
 
         Raises:
             NotFoundError: There is no such image, or another account owns it; the error also names values
@@ -267,7 +278,7 @@ class ImageService(ImageLists):
                 image_id_of(image), None if account is None else account.id, self._records.database
             )
         with errors.catch():
-            transform = self._signer.validate(params, current)
+            transform = self._signer.validate(transform_parameters(params, keywords), current)
         with errors.catch():
             require_lifetime(expires_in)
         errors.raise_if_any()
@@ -292,17 +303,20 @@ class ImageService(ImageLists):
 
     def signed_urls(
         self,
-        items: Iterable[Mapping[str, object]],
+        images: Iterable[SignItem],
         *,
         owner: Owner,
         expires_in: int = DEFAULT_LIFETIME_SECONDS,
+        **keywords: Unpack[TransformKeywords],
     ) -> tuple[str, ...]:
         """Return signed URLs of several images, as `signed_url` does for one.
 
         Args:
-            items: 1–100 items, each with `image_id` and any of the parameters `w`, `h`, `q`, `fit` and `fm`.
+            images: 1–100 images; or pairs of an image and its own parameters, which take precedence over
+                `keywords`; or items of the HTTP interface, with `image_id` and parameters.
             owner: The account that must own the images.
             expires_in: Seconds, from 1 to a year; no longer than a key that signs is valid.
+            keywords: The transform of the images: `w`, `h`, `q`, `fit` and `fm`.
 
         Returns:
             The URL of each item, in order.
@@ -317,12 +331,12 @@ class ImageService(ImageLists):
         principal = self._units.verify(account)
         signable: list[tuple[Image, Transform]] = []
         with errors.catch():
-            given = _parse_items(items)
+            given = _parse_items(images, transform_parameters("", keywords))
             ids = (item.get("image_id") for item in given if isinstance(item, Mapping))
-            images = self._records.images.get_many(filter(is_image_id, ids), account.id)
+            owned = self._records.images.get_many(filter(is_image_id, ids), account.id)
             for index, item in enumerate(given):
                 with errors.catch():
-                    signable.append(self._validate_item(f"items[{index}]", item, images))
+                    signable.append(self._validate_item(f"items[{index}]", item, owned))
         with errors.catch():
             require_lifetime(expires_in)
         errors.raise_if_any()
@@ -433,18 +447,31 @@ def _require(image: Image | None, image_id: ImageId) -> Image:
     return image
 
 
-def _parse_items(items: object) -> list[object]:
-    """Return the items of a request to sign URLs.
+def _parse_items(items: object, params: Any) -> list[object]:
+    """Return the items of a request to sign URLs as mappings, each with the parameters of all.
 
     Raises:
         ValidationError: There are none or too many.
     """
     if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
         raise ValidationError(errors=[FieldError("items", "a list of objects", quote_value(items))])
-    given = list(items)
+    given = [_parse_item(item, params) for item in items]
     if not 1 <= len(given) <= MAX_IMAGES:
         raise ValidationError(errors=[FieldError("items", f"1 to {MAX_IMAGES} objects", f"{len(given)}")])
     return given
+
+
+def _parse_item(item: object, params: Mapping[str, object]) -> object:
+    if isinstance(item, Mapping):
+        return {**params, **item}
+    match item:
+        case Image() | str() as image:
+            own: Mapping[str, object] = {}
+        case (Image() | str() as image, Mapping() as own):
+            pass
+        case _:
+            return item
+    return {"image_id": image.id if isinstance(image, Image) else image, **params, **own}
 
 
 def _result(image_id: str, status: BulkStatus | None) -> BulkResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import attrs
 from attrs import field, frozen
@@ -23,7 +23,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.ids import new_key_id
-from imagehost_core.lists import PageRequest
+from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import (
     ALL_SCOPES,
     Account,
@@ -49,6 +49,14 @@ MAX_KEY_NAME = 100
 """Characters of a key's name; albums have the same limit."""
 
 
+class KeyChanges(TypedDict, total=False):
+    """The fields of a key that can be updated; a field that is left out keeps its value."""
+
+    name: str
+    scopes: Iterable[Scope | str]
+    expires_at: datetime | None
+
+
 @frozen
 class KeyService:
     """The API keys of a host."""
@@ -60,17 +68,17 @@ class KeyService:
 
     def create(
         self,
+        name: str = "",
         *,
         owner: Owner,
-        name: str = "",
         scopes: Iterable[Scope | str] = ALL_SCOPES,
         expires_at: datetime | None = None,
     ) -> ApiKeyWithToken:
         """Create a key. The result is the only place that has its token.
 
         Args:
-            owner: The account.
             name: Up to 100 characters, without NUL and lone surrogates.
+            owner: The account.
             scopes: The scopes of the key; by default all.
             expires_at: Timezone-aware; `None` for a key that does not expire.
 
@@ -123,14 +131,14 @@ class KeyService:
         )
         return ApiKeyWithToken(key, token)
 
-    def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[ApiKey]:
+    def list(self, *, owner: Owner, **page: Unpack[PageKeywords]) -> Page[ApiKey]:
         """Return a page of an account's keys, revoked ones included, newest first.
 
         Raises:
             NotFoundError: There is no such account.
         """
         account = get_account(self._records.accounts, owner)
-        return self._records.keys.list_by_account(account.id, page or PageRequest())
+        return self._records.keys.list_by_account(account.id, parse_page_request(**page))
 
     def get(self, key: KeyRef, *, owner: Owner) -> ApiKey:
         """Return a key of an account.
@@ -140,7 +148,7 @@ class KeyService:
         """
         return self._get(key, get_account(self._records.accounts, owner), self._records.database)
 
-    def update(self, key: KeyRef, *, owner: Owner, **changes: object) -> ApiKey:
+    def update(self, key: KeyRef, *, owner: Owner, **changes: Unpack[KeyChanges]) -> ApiKey:
         """Change the given fields of a key.
 
         Args:
@@ -157,7 +165,7 @@ class KeyService:
         with errors.catch():
             self._get(key, account, self._records.database)
         with errors.catch():
-            values = _validate_key(changes, now)
+            values = _validate_key(dict(changes), now)
         errors.raise_if_any()
         with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
             # Read again: it may have been revoked since.
@@ -176,8 +184,8 @@ class KeyService:
         """
         _validate_key(fields, self._env.clock())
 
-    def revoke(self, key: KeyRef, *, owner: Owner) -> ApiKey:
-        """Revoke a key at once, in every process. Revoking it again changes nothing.
+    def delete(self, key: KeyRef, *, owner: Owner) -> ApiKey:
+        """Revoke a key at once, in every process; its record stays. Doing it again changes nothing.
 
         Raises:
             NotFoundError: The account has no such key.

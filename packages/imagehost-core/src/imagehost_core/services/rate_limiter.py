@@ -18,7 +18,7 @@ from imagehost_core.limits import (
     sign_in_delay,
     sign_in_keys,
 )
-from imagehost_core.models import Account, LimitOverrides
+from imagehost_core.models import Account, AccountUsage, LimitOverrides
 from imagehost_core.settings import LimitSettings
 
 
@@ -50,6 +50,23 @@ class SignInAttempt:
 
     decision: Decision
     delay_seconds: float = 0.0
+
+
+@frozen(kw_only=True)
+class AccountOverview:
+    """An account with what it uses and may use.
+
+    Attributes:
+        account: The account.
+        usage: What it has stored.
+        quota_bytes: In bytes; 0 is unlimited.
+        limits: The state of its rate limit windows.
+    """
+
+    account: Account
+    usage: AccountUsage
+    quota_bytes: int
+    limits: tuple[WindowState, ...]
 
 
 @frozen

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Unpack
 
 from attrs import field, frozen
 
+from imagehost_core.authorization import AuthorizedAccount
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError, UnauthorizedError, quote_value
 from imagehost_core.ids import new_session_id
-from imagehost_core.lists import PageRequest
+from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Page, Session, SessionWithToken
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import Owner, SessionRef, get_account, session_id_of
@@ -79,33 +81,37 @@ class SessionService:
             self._records.sessions.insert(transaction, session, token_hash(token))
         return SessionWithToken(current, session, token)
 
-    def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Session]:
+    def list(self, *, owner: Owner, **page: Unpack[PageKeywords]) -> Page[Session]:
         """Return a page of an account's sessions that have not expired, newest first.
 
         Raises:
             NotFoundError: There is no such account.
         """
         account = get_account(self._records.accounts, owner)
-        return self._records.sessions.list_by_account(account.id, self._env.clock(), page or PageRequest())
+        return self._records.sessions.list_by_account(
+            account.id, self._env.clock(), parse_page_request(**page)
+        )
 
-    def delete(self, session: SessionRef, *, owner: Owner) -> None:
+    def delete(self, session: SessionRef | None = None, *, owner: Owner) -> None:
         """End a session of an account at once, in every process.
+
+        Args:
+            session: The session; by default that of the token with which the account acts.
+            owner: The account.
 
         Raises:
             NotFoundError: The account has no such session, or it has expired.
         """
-        account, session_id = get_account(self._records.accounts, owner), session_id_of(session)
+        account = get_account(self._records.accounts, owner)
+        if session is None and isinstance(account, AuthorizedAccount):
+            session = account.principal.session_id
+        session_id = session_id_of(session or "")
         with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
             if self._records.sessions.get(session_id, account.id, self._env.clock(), transaction) is None:
                 raise NotFoundError(
                     f"expected the id of one of your sessions but received {quote_value(session_id)}"
                 )
             self._records.sessions.delete(transaction, session_id)
-
-    def end(self, token: str) -> None:
-        """End the session of a token at once, in every process; no error if it has ended."""
-        with self._principals.invalidated_by(self._records.database.transaction(blind=True)) as transaction:
-            self._records.sessions.delete_by_token_hash(transaction, token_hash(token))
 
 
 def _printable(text: str) -> str:

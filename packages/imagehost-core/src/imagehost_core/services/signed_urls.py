@@ -29,6 +29,7 @@ from imagehost_core.transform import (
     MAX_LIFETIME_SECONDS,
     TRANSFORM_PARAMETERS,
     Transform,
+    TransformSource,
     parse_transform,
     sign_url,
 )
@@ -44,7 +45,7 @@ class UrlSigner:
     _settings: DeliverySettings = field(repr=False)
     _clock: Clock = field(repr=False)
 
-    def validate(self, params: str | Mapping[str, object] | Transform, image: Image | None) -> Transform:
+    def validate(self, params: TransformSource, image: Image | None) -> Transform:
         """Return the transform of parameters.
 
         Args:
@@ -60,7 +61,7 @@ class UrlSigner:
         if misspelled:
             errors.add(ValidationError(errors=misspelled))
         try:
-            transform = params if isinstance(params, Transform) else parse_transform(params)
+            transform = parse_transform(params)
             with errors.catch():
                 require_allowed_transform(transform, True, self._settings)
             if image is not None:

@@ -7,11 +7,10 @@ from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, TypedDict, Unpack
+from typing import BinaryIO, Unpack
 
 from attrs import evolve
 
-from imagehost_core.errors import BadRequestError, FieldError
 from imagehost_core.formats import FORMATS
 from imagehost_core.headers import ImageHeader, MetadataKind, scan
 from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
@@ -20,22 +19,18 @@ from imagehost_core.pixels.decode import TRANSPOSED
 from imagehost_core.pixels.render import render_upload
 from imagehost_core.services.rendering import Rendered, choose_format, new_job
 from imagehost_core.settings import DeliverySettings, RenderingSettings
-from imagehost_core.transform import Size, Transform, parse_transform
+from imagehost_core.transform import (
+    Size,
+    TransformKeywords,
+    TransformSource,
+    parse_transform,
+    transform_parameters,
+)
 from imagehost_core.uploads import require_source
 from imagehost_core.workers import ImageExecutor, render_cost
 
 FileSource = str | os.PathLike[str] | bytes | BinaryIO
 """An image file; text is a path. A file object is read from its position to its end."""
-
-
-class TransformKeywords(TypedDict, total=False):
-    """The parameters of an image URL as keywords."""
-
-    w: int
-    h: int
-    q: int
-    fit: str
-    fm: str
 
 
 def inspect(source: FileSource) -> ImageInfo:
@@ -56,7 +51,7 @@ def inspect(source: FileSource) -> ImageInfo:
 
 def render(
     source: FileSource,
-    params: str | dict[str, str] | Transform = "",
+    params: TransformSource = "",
     *,
     sandbox: bool | ImageExecutor = False,
     **keywords: Unpack[TransformKeywords],
@@ -80,10 +75,7 @@ def render(
         ValidationError: The image is damaged, or exceeds a limit of uploads.
         UnavailableError: No worker process was free in time.
     """
-    if params and keywords:
-        error = FieldError("the parameters", "params or keywords", "both")
-        raise BadRequestError(errors=[error])
-    transform = params if isinstance(params, Transform) else parse_transform(params or dict(keywords))
+    transform = parse_transform(transform_parameters(params, keywords))
     data = _read(source)
     header = scan(BytesIO(data), len(data))
     info, data = _describe(header, len(data)), data[: header.end_offset]

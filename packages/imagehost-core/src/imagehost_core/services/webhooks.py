@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from hashlib import blake2b
+from typing import TypedDict, Unpack
 
 import attrs
 from attrs import field, frozen
@@ -19,7 +20,7 @@ from imagehost_core.db.repositories.leases import LeasedDelivery as LeasedDelive
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_webhook_id
-from imagehost_core.lists import PageRequest
+from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_core.observer import DeliveryAttempted
 from imagehost_core.services.references import DeliveryRef, Owner, WebhookRef, get_account, webhook_id_of
@@ -47,6 +48,15 @@ MAX_WEBHOOKS = 100
 """Webhooks of one account: each event is written once for each of them."""
 
 
+class WebhookChanges(TypedDict, total=False):
+    """The fields of a webhook that can be updated; a field that is left out keeps its value."""
+
+    url: str
+    events: Sequence[str]
+    description: str
+    is_active: bool
+
+
 @frozen
 class WebhookService:
     """The webhooks of a host."""
@@ -58,13 +68,13 @@ class WebhookService:
     _env: Environment = field(repr=False)
 
     def create(
-        self, *, owner: Owner, url: str, events: Sequence[str] = (), description: str = ""
+        self, url: str, *, owner: Owner, events: Sequence[str] = (), description: str = ""
     ) -> WebhookWithSecret:
         """Create a webhook. The result is the only place that has its secret.
 
         Args:
-            owner: The account.
             url: An https URL with a public host.
+            owner: The account.
             events: Event types to send; all, if empty.
             description: Up to 2,000 characters.
 
@@ -94,14 +104,14 @@ class WebhookService:
             self._records.webhooks.insert(transaction, webhook, secret)
         return WebhookWithSecret(webhook, secret)
 
-    def list(self, *, owner: Owner, page: PageRequest | None = None) -> Page[Webhook]:
+    def list(self, *, owner: Owner, **page: Unpack[PageKeywords]) -> Page[Webhook]:
         """Return a page of an account's webhooks, newest first.
 
         Raises:
             NotFoundError: There is no such account.
         """
         account = get_account(self._records.accounts, owner)
-        return self._records.webhooks.list_by_account(account.id, page or PageRequest())
+        return self._records.webhooks.list_by_account(account.id, parse_page_request(**page))
 
     def list_disabled(self, count: int = 20) -> tuple[Webhook, ...]:
         """Return the newest webhooks of all accounts that are disabled because they failed.
@@ -119,7 +129,7 @@ class WebhookService:
         """
         return self._get(webhook, get_account(self._records.accounts, owner), self._records.database)
 
-    def update(self, webhook: WebhookRef, *, owner: Owner, **changes: object) -> Webhook:
+    def update(self, webhook: WebhookRef, *, owner: Owner, **changes: Unpack[WebhookChanges]) -> Webhook:
         """Change the given fields of a webhook.
 
         Activating it again clears the reason for which it was disabled.
@@ -137,7 +147,7 @@ class WebhookService:
         with errors.catch():
             self._get(webhook, account, self._records.database)
         with errors.catch():
-            values = self._validate(changes)
+            values = self._validate(dict(changes))
         errors.raise_if_any()
         if values.get("is_active"):
             values["disabled_reason"] = None
@@ -199,15 +209,21 @@ class WebhookService:
             return self._delivery(current, delivery_id, transaction)
 
     def deliveries(
-        self, webhook: WebhookRef, *, owner: Owner, page: PageRequest | None = None
+        self, webhook: WebhookRef, *, owner: Owner, **page: Unpack[PageKeywords]
     ) -> Page[WebhookDelivery]:
         """Return a page of a webhook's deliveries, newest first.
 
         Raises:
             NotFoundError: The account has no such webhook.
+            BadRequestError: Values are not allowed; if there is no such webhook, the error says that too.
         """
-        webhook_id = self.get(webhook, owner=owner).id
-        return self._records.outbox.list_by_webhook(webhook_id, page or PageRequest())
+        errors = ErrorCollector()
+        with errors.catch():
+            request = parse_page_request(**page)
+        with errors.catch():
+            current = self.get(webhook, owner=owner)
+        errors.raise_if_any()
+        return self._records.outbox.list_by_webhook(current.id, request)
 
     def delivery(self, webhook: WebhookRef, delivery: DeliveryRef, *, owner: Owner) -> WebhookDelivery:
         """Return the current record of a webhook's delivery.

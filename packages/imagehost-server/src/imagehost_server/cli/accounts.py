@@ -16,7 +16,7 @@ import click
 
 from imagehost_core import AccountChanges, ImageHost, to_rfc3339, utc_now
 from imagehost_core.errors import ValidationError
-from imagehost_core.lists import MAX_PER_PAGE, parse_page_request
+from imagehost_core.lists import MAX_PER_PAGE
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Role, Scope
 from imagehost_core.settings import DURATION, SIZE, SettingsError
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
@@ -237,8 +237,7 @@ def list_keys(data: Path, user: str) -> None:
     with open_host(data) as host:
         cursor: str | None = None
         while True:
-            request = parse_page_request(None, str(MAX_PER_PAGE), cursor)
-            page: Page[ApiKey] = host.keys.list(owner=user, page=request)
+            page: Page[ApiKey] = host.keys.list(owner=user, per_page=MAX_PER_PAGE, cursor=cursor)
             for key in page:
                 click.echo("\t".join(_key_columns(key, host.now())))
             cursor = page.next_cursor
@@ -246,7 +245,7 @@ def list_keys(data: Path, user: str) -> None:
                 return
 
 
-@keys.command("revoke")
+@keys.command("delete")
 @data_option
 @click.option("--user", required=True, metavar="NAME", help="Account of the key.")
 @click.argument("key_id", metavar="ID")
@@ -255,10 +254,10 @@ def revoke_key(data: Path, user: str, key_id: str) -> None:
 
     \b
     Example:
-      imagehost keys revoke --data /srv/imagehost --user anna wZazIvgPBQv2FLH7
+      imagehost keys delete --data /srv/imagehost --user anna wZazIvgPBQv2FLH7
     """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
-        host.keys.revoke(key_id, owner=user)
+        host.keys.delete(key_id, owner=user)
 
 
 def _prompt_password() -> str:

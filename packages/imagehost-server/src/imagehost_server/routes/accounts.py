@@ -20,9 +20,6 @@ from imagehost_core.authorization import SessionRequirement
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.ids import parse_account_id
 from imagehost_core.limits import account_key, sign_in_keys
-from imagehost_core.lists import (
-    parse_page_request,
-)
 from imagehost_core.models import (
     Account,
     AccountUsage,
@@ -30,7 +27,7 @@ from imagehost_core.models import (
     Scope,
 )
 from imagehost_core.services.accounts import MAX_LIMIT, account_change_errors
-from imagehost_core.services.rate_limiter import WindowState
+from imagehost_core.services.rate_limiter import AccountOverview
 from imagehost_core.services.references import account_name_errors
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
 from imagehost_server.http.responses import Success, ok, record_of
@@ -267,24 +264,16 @@ def managed_account_record(account: Account, usage: AccountUsage) -> ManagedAcco
     )
 
 
-def account_record(
-    account: Account, usage: AccountUsage, quota: int, windows: tuple[WindowState, ...]
-) -> AccountRecord:
-    """Return the record of an account's usage, quota and rate limits.
-
-    Args:
-        account: The account.
-        usage: The storage that it uses.
-        quota: In bytes; 0 is unlimited.
-        windows: The state of its rate limit windows.
-    """
+def account_record(overview: AccountOverview) -> AccountRecord:
+    """Return the record of an account's usage, quota and rate limits."""
+    usage, quota = overview.usage, overview.quota_bytes
     return AccountRecord(
-        account=record_of(AccountSummary, account),
+        account=record_of(AccountSummary, overview.account),
         usage=record_of(UsageRecord, usage),
         quota=QuotaRecord(bytes=quota or None, remaining=max(0, quota - usage.bytes) if quota else None),
         limits=[
             record_of(LimitRecord, window, reset=datetime.fromtimestamp(window.reset, UTC))
-            for window in windows
+            for window in overview.limits
         ],
     )
 
@@ -307,14 +296,8 @@ class AccountList:
 )
 async def get_account(request: ApiRequest) -> Response[Success[AccountRecord]]:
     """Respond with the account's usage, quota and rate limits."""
-    return ok(await request.executors.reads.run(read_account, request.host, request.account))
-
-
-def read_account(host: ImageHost, account: Account) -> AccountRecord:
-    """Return the record of an account's usage, quota and rate limits."""
-    quota = host.rate_limiter.limits_of(account).quota_bytes
-    usage = host.accounts.usage(account)
-    return account_record(account, usage, quota, host.rate_limiter.windows(account))
+    overview = await request.executors.reads.run(request.host.account, owner=request.account)
+    return ok(account_record(overview))
 
 
 @frozen
@@ -371,10 +354,10 @@ async def list_accounts(
     request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
 ) -> Response[Success[AccountList]]:
     """Respond with a page of all accounts. Requires an operator's session."""
-    host, page_request = request.host, parse_page_request(page, per_page, cursor)
+    host = request.host
 
     def read() -> AccountList:
-        accounts = host.accounts.list(page_request)
+        accounts = host.accounts.list(page=page, per_page=per_page, cursor=cursor)
         records = [_record(host, account) for account in accounts]
         return AccountList(accounts=records, pagination=pagination(accounts))
 

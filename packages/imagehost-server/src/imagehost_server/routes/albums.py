@@ -14,9 +14,6 @@ from imagehost_core import ImageHost
 from imagehost_core.authorization import authorize
 from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, quote_value
 from imagehost_core.ids import AlbumId
-from imagehost_core.lists import (
-    parse_page_request,
-)
 from imagehost_core.models import Account, Album, Scope
 from imagehost_core.resources import AlbumRecord
 from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST, MembershipResult
@@ -152,8 +149,10 @@ async def list_albums(
     request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
 ) -> Response[Success[AlbumList]]:
     """Respond with a page of the caller's albums."""
-    host, page_request = request.host, parse_page_request(page, per_page, cursor)
-    albums = await request.executors.database.run(host.albums.list, owner=request.account, page=page_request)
+    host = request.host
+    albums = await request.executors.database.run(
+        host.albums.list, owner=request.account, page=page, per_page=per_page, cursor=cursor
+    )
     return ok(AlbumList(albums=list(map(host.urls.album_record, albums)), pagination=pagination(albums)))
 
 

@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 from imagehost_core import ImageHost
 from imagehost_core.errors import ErrorCollector
 from imagehost_core.ids import ImageId
-from imagehost_core.lists import MAX_SEARCH, STORED, ImageSort
+from imagehost_core.lists import LIST_PARAMETERS, MAX_SEARCH, STORED, ImageSort
 from imagehost_core.models import Account, Image, Scope
 from imagehost_core.resources import (
     ImageRecord,
@@ -40,7 +40,16 @@ from imagehost_core.uploads import MAX_FILENAME_BYTES
 from imagehost_server.http.responses import Success, encode_record, error_dict, ok
 from imagehost_server.routes.body import Description, IsPublic, JsonBody, member, set_fields
 from imagehost_server.routes.handler import ApiRequest, operation
-from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, is_short_read, pagination
+from imagehost_server.routes.lists import (
+    GALLERY_PARAMETERS,
+    Cursor,
+    Page,
+    Pagination,
+    PerPage,
+    is_short_read,
+    list_keywords,
+    pagination,
+)
 
 ImageIdPath = Annotated[str, PathParameter(description="The image's id: 16 letters and digits.")]
 
@@ -384,7 +393,8 @@ async def list_images(
     """Respond with a page of the caller's images."""
     host, parameters = request.host, list(request.query_params.multi_items())
     executor = request.executors.reads if is_short_read(parameters) else request.executors.database
-    images = await executor.run(host.images.list_by_parameters, parameters, owner=request.account)
+    keywords = list_keywords(parameters, LIST_PARAMETERS)
+    images = await executor.run(host.images.list, owner=request.account, **keywords)
     return ok(ImageList(images=image_records(host.urls, images), pagination=pagination(images)))
 
 
@@ -571,7 +581,7 @@ async def list_gallery(
         request.identity.require_principal()
     host, parameters = request.host, list(request.query_params.multi_items())
     executor = request.executors.reads if is_short_read(parameters) else request.executors.database
-    images = await executor.run(host.images.list_public_by_parameters, parameters)
+    images = await executor.run(host.gallery, **list_keywords(parameters, GALLERY_PARAMETERS))
     album = UNSET if images.album is None else host.urls.public_album_record(images.album)
     records = public_records(host.urls, images)
     return ok(PublicImageList(images=records, pagination=pagination(images), album=album))

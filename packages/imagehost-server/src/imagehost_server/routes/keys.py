@@ -15,9 +15,6 @@ from msgspec import UNSET, UnsetType
 from imagehost_core import ImageHost
 from imagehost_core.authorization import SessionRequirement
 from imagehost_core.errors import ValidationError
-from imagehost_core.lists import (
-    parse_page_request,
-)
 from imagehost_core.models import (
     Account,
     ApiKey,
@@ -151,7 +148,7 @@ async def list_keys(
 ) -> Response[Success[KeyList]]:
     """Respond with a page of the caller's keys, including revoked ones."""
     keys = await request.executors.database.run(
-        request.host.keys.list, owner=request.account, page=parse_page_request(page, per_page, cursor)
+        request.host.keys.list, owner=request.account, page=page, per_page=per_page, cursor=cursor
     )
     return ok(KeyList(keys=list(map(key_record, keys)), pagination=pagination(keys)))
 
@@ -188,7 +185,10 @@ async def update_key(
     """Respond with the updated record."""
     changes = parse_key_members(set_fields(data))
     key = await request.executors.database.run(
-        request.host.keys.update, key_id, owner=request.account, **changes
+        request.host.keys.update,
+        key_id,
+        owner=request.account,
+        **changes,  # type: ignore[arg-type]
     )
     return ok(key_record(key))
 
@@ -196,7 +196,7 @@ async def update_key(
 @operation("DELETE /v1/keys/{key_id}", SessionRequirement.ONLY, summary="Revoke an API key permanently.")
 async def revoke_key(request: ApiRequest, key_id: KeyIdPath) -> Response[Success[Deleted]]:
     """Revoke a key at once, in every process. Its record remains, with `revoked_at`."""
-    await request.executors.database.run(request.host.keys.revoke, key_id, owner=request.account)
+    await request.executors.database.run(request.host.keys.delete, key_id, owner=request.account)
     return ok(Deleted(id=key_id, deleted=True))
 
 

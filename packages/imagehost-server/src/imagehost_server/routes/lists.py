@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, TypeVar
+from collections.abc import Container, Iterable
+from typing import Annotated, Any, TypeVar
 
 from attrs import frozen
 from litestar.params import QueryParameter
@@ -67,6 +67,23 @@ class Pagination:
 def pagination(page: ListPage[T]) -> Pagination:
     """Return the position of a page."""
     return record_of(Pagination, page)
+
+
+GALLERY_PARAMETERS = _POSITION | {"album_id"}
+"""The query parameters of the gallery."""
+
+
+def list_keywords(parameters: Iterable[tuple[str, str]], names: Container[str]) -> dict[str, Any]:
+    """Return query parameters as keywords of the core's lists of images; others than `names` are ignored.
+
+    One that is repeated has all its values, which the core rejects: parsers of other programs disagree on
+    which value counts.
+    """
+    values: dict[str, tuple[str, ...]] = {}
+    for name, value in parameters:
+        if name in names:
+            values[name] = (*values.get(name, ()), value)
+    return {name: found[0] if len(found) == 1 else found for name, found in values.items()}
 
 
 def is_short_read(parameters: Iterable[tuple[str, str]]) -> bool:

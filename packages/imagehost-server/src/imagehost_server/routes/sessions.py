@@ -13,9 +13,6 @@ from imagehost_core.authorization import SessionRequirement
 from imagehost_core.errors import FieldError, UnauthorizedError, ValidationError
 from imagehost_core.ids import SessionId
 from imagehost_core.limits import account_key, sign_in_keys
-from imagehost_core.lists import (
-    parse_page_request,
-)
 from imagehost_core.models import (
     Role,
     Session,
@@ -158,7 +155,7 @@ async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Succe
 @operation("DELETE /v1/session", SessionRequirement.ONLY, summary="Sign out.")
 async def sign_out(request: ApiRequest) -> Response[Success[EndedSession]]:
     """End the session of the request's token, at once and in every process."""
-    await request.executors.database.run(request.host.sessions.end, request.identity.token)
+    await request.executors.database.run(request.host.sessions.delete, owner=request.account)
     return without_session_cookies(request, ok(EndedSession(ended=True)))
 
 
@@ -168,7 +165,7 @@ async def list_sessions(
 ) -> Response[Success[SessionList]]:
     """Respond with a page of the caller's sessions that have not expired."""
     sessions = await request.executors.database.run(
-        request.host.sessions.list, owner=request.account, page=parse_page_request(page, per_page, cursor)
+        request.host.sessions.list, owner=request.account, page=page, per_page=per_page, cursor=cursor
     )
     records = [session_record(session, request.auth.session_id) for session in sessions]
     return ok(SessionList(sessions=records, pagination=pagination(sessions)))

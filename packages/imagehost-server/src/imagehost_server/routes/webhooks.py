@@ -13,11 +13,7 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import ErrorCollector
 from imagehost_core.events import EVENT_TYPES
-from imagehost_core.lists import (
-    parse_page_request,
-)
 from imagehost_core.models import (
     Account,
     Scope,
@@ -201,7 +197,7 @@ async def list_webhooks(
 ) -> Response[Success[WebhookList]]:
     """Respond with a page of the caller's webhook endpoints."""
     webhooks = await request.executors.database.run(
-        request.host.webhooks.list, owner=request.account, page=parse_page_request(page, per_page, cursor)
+        request.host.webhooks.list, owner=request.account, page=page, per_page=per_page, cursor=cursor
     )
     return ok(WebhookList(webhooks=list(map(webhook_record, webhooks)), pagination=pagination(webhooks)))
 
@@ -242,7 +238,10 @@ async def update_webhook(
     """Respond with the updated record. `is_active: true` enables a disabled endpoint again."""
     changes = set_fields(data)
     webhook = await request.executors.dns.run(
-        request.host.webhooks.update, webhook_id, owner=request.account, **changes
+        request.host.webhooks.update,
+        webhook_id,
+        owner=request.account,
+        **changes,  # type: ignore[arg-type]
     )
     return ok(webhook_record(webhook))
 
@@ -293,14 +292,13 @@ async def list_deliveries(
     cursor: Cursor = None,
 ) -> Response[Success[DeliveryList]]:
     """Respond with a page of deliveries."""
-    errors = ErrorCollector()
-    with errors.catch():
-        page_request = parse_page_request(page, per_page, cursor)
-    with errors.catch():
-        await request.executors.database.run(request.host.webhooks.get, webhook_id, owner=request.account)
-    errors.raise_if_any()
     deliveries = await request.executors.database.run(
-        request.host.webhooks.deliveries, webhook_id, owner=request.account, page=page_request
+        request.host.webhooks.deliveries,
+        webhook_id,
+        owner=request.account,
+        page=page,
+        per_page=per_page,
+        cursor=cursor,
     )
     records = list(map(delivery_record, deliveries))
     return ok(DeliveryList(deliveries=records, pagination=pagination(deliveries)))

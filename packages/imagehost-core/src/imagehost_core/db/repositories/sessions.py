@@ -105,10 +105,6 @@ class SessionRepository:
         """Delete a session."""
         transaction.execute("DELETE FROM sessions WHERE id = :id", {"id": session_id})
 
-    def delete_by_token_hash(self, transaction: Transaction, token_hash: str) -> None:
-        """Delete the session with a token hash."""
-        transaction.execute("DELETE FROM sessions WHERE token_hash = :hash", {"hash": token_hash})
-
     def delete_oldest(self, transaction: Transaction, account_id: AccountId, *, keep: int) -> None:
         """Delete the sessions of an account, except for a number of the newest."""
         transaction.execute(

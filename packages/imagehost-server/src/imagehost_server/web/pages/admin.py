@@ -21,7 +21,6 @@ from imagehost_core.errors import (
 )
 from imagehost_core.ids import parse_account_id
 from imagehost_core.limits import account_key
-from imagehost_core.lists import parse_page_request
 from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
 from imagehost_core.observer import PoolLoad
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
@@ -120,7 +119,7 @@ async def _show(
     host, cursor = request.host, request.query_params.get("cursor")
 
     def read() -> tuple[Page[Account], dict[int, AccountUsage]]:
-        listed = host.accounts.list(parse_page_request(per_page=ACCOUNTS_PER_PAGE, cursor=cursor))
+        listed = host.accounts.list(per_page=ACCOUNTS_PER_PAGE, cursor=cursor)
         return listed, {account.id: host.accounts.usage(account) for account in listed}
 
     listed, usage = await request.executors.database.run(read)

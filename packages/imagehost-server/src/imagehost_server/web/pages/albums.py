@@ -8,7 +8,7 @@ from litestar import Response
 from litestar.params import FromPath
 
 from imagehost_core.errors import ImageHostError, ValidationError
-from imagehost_core.lists import ImageSort, parse_page_request
+from imagehost_core.lists import ImageSort
 from imagehost_core.models import Album, Image, Page
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.web.page import WebRequest, page, read_form, see_other
@@ -98,8 +98,7 @@ async def _show_albums(
 
 
 def _read_albums(request: WebRequest, cursor: str | None) -> tuple[Page[Album], dict[int, Tile]]:
-    page_request = parse_page_request(per_page=ALBUMS_PER_PAGE, cursor=cursor)
-    listed = request.host.albums.list(owner=request.account, page=page_request)
+    listed = request.host.albums.list(owner=request.account, per_page=ALBUMS_PER_PAGE, cursor=cursor)
     covers = [album.cover for album in listed if album.cover is not None]
     tiles = {image.id: tile for tile, image in own_tiles(request, covers)}
     return listed, {album.id: tiles[album.cover.id] for album in listed if album.cover is not None}
@@ -132,10 +131,9 @@ def _read_album(
 ) -> tuple[Album, Page[Image]]:
     host, account = request.host, request.account
     album = host.albums.get(album_id, owner=account)
-    parameters = [("album_id", str(album.id)), ("sort", order), ("per_page", str(IMAGES_PER_PAGE))]
-    if cursor is not None:
-        parameters.append(("cursor", cursor))
-    return album, host.images.list_by_parameters(parameters, owner=account)
+    return album, host.images.list(
+        owner=account, album_id=album, sort=order, per_page=IMAGES_PER_PAGE, cursor=cursor
+    )
 
 
 HANDLERS = (albums, create_album, own_album, update_album, delete_album)

@@ -20,9 +20,9 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.formats import FORMATS, Format
+from imagehost_core.formats import FORMATS, UPLOADABLE, Format
 from imagehost_core.ids import ImageId
-from imagehost_core.lists import STORED, ImageSort, PageRequest
+from imagehost_core.lists import ImageSort
 from imagehost_core.models import Album, Image, Page
 from imagehost_core.transform import TRANSFORM_PARAMETERS, Fit
 from imagehost_core.uploads import BOOLEANS
@@ -50,7 +50,7 @@ THUMBNAIL = {"w": 320, "h": 320, "fit": "inside"}
 
 def read_albums(request: WebRequest) -> tuple[Album, ...]:
     """Return the newest albums of the account."""
-    return request.host.albums.list(owner=request.account, page=PageRequest(per_page=MAX_ALBUMS)).items
+    return request.host.albums.list(owner=request.account, per_page=MAX_ALBUMS).items
 
 
 def own_tiles(request: WebRequest, images: Iterable[Image]) -> list[tuple[Tile, Image]]:
@@ -117,7 +117,7 @@ async def library(request: WebRequest) -> Response[Any]:
         album_names={album.id: album.name for album in albums},
         cursor=cursor,
         filters=filters,
-        formats=[(name, FORMATS[fmt].label) for name, fmt in STORED.items()],
+        formats=[(fmt.value, FORMATS[fmt].label) for fmt in UPLOADABLE],
         images=[
             (tile, image, size_text(image.size, request.texts)) for tile, image in own_tiles(request, listed)
         ],
@@ -135,11 +135,8 @@ async def library(request: WebRequest) -> Response[Any]:
 def _read(
     request: WebRequest, filters: dict[str, str], cursor: str | None
 ) -> tuple[Page[Image], tuple[Album, ...]]:
-    parameters = [*_to_api_filters(filters).items(), ("per_page", str(IMAGES_PER_PAGE))]
-    if cursor is not None:
-        parameters.append(("cursor", cursor))
-    listed = request.host.images.list_by_parameters(parameters, owner=request.account)
-    return listed, read_albums(request)
+    keywords: dict[str, Any] = {**_to_api_filters(filters), "per_page": IMAGES_PER_PAGE, "cursor": cursor}
+    return request.host.images.list(owner=request.account, **keywords), read_albums(request)
 
 
 def _to_api_filters(filters: dict[str, str]) -> dict[str, str]:

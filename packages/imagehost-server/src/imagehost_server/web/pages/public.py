@@ -16,10 +16,11 @@ from imagehost_core.errors import (
     ImageHostError,
     NotFoundError,
     UnauthorizedError,
+    ValidationError,
     quote_value,
 )
 from imagehost_core.formats import FORMATS
-from imagehost_core.lists import parse_page_request
+from imagehost_core.ids import parse_album_id
 from imagehost_core.models import GalleryPage, Image
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page import WebRequest, page, sign_in_if_closed
@@ -138,8 +139,11 @@ async def _show(request: WebRequest, template: str, album_id: str | None = None)
 
 
 def _read(request: WebRequest, cursor: str | None, album_id: str | None) -> GalleryPage:
-    page_request = parse_page_request(per_page=IMAGES_PER_PAGE, cursor=cursor)
-    return request.host.gallery(page_request, album_id=album_id)
+    try:
+        album = None if album_id is None else parse_album_id(album_id)
+    except ValidationError as error:
+        raise NotFoundError(errors=error.errors) from None
+    return request.host.gallery(album_id=album, per_page=IMAGES_PER_PAGE, cursor=cursor)
 
 
 def page_url(request: WebRequest, image: Image) -> str:

@@ -8,10 +8,9 @@ from litestar import Response
 from litestar.params import FromPath
 
 from imagehost_core.errors import ConflictError, ImageHostError, RateLimitError, ValidationError
-from imagehost_core.lists import PageRequest
 from imagehost_core.models import ALL_SCOPES, ApiKeyWithToken, Scope
 from imagehost_server.integrations import INTEGRATIONS
-from imagehost_server.routes.accounts import read_account
+from imagehost_server.routes.accounts import account_record
 from imagehost_server.routes.integrations import create_file
 from imagehost_server.routes.sessions import replace_password
 from imagehost_server.web.page import WebRequest, page, read_form, see_other
@@ -78,7 +77,7 @@ async def create_key(request: WebRequest) -> Response[Any]:
 async def revoke_key(request: WebRequest, key_id: FromPath[str]) -> Response[Any]:
     """Revoke an API key at once."""
     await read_form(request)
-    await request.executors.database.run(request.host.keys.revoke, key_id, owner=request.account)
+    await request.executors.database.run(request.host.keys.delete, key_id, owner=request.account)
     return see_other(request, "/settings#keys")
 
 
@@ -95,18 +94,18 @@ async def _show(
     failure: ImageHostError | None = None,
     created: ApiKeyWithToken | None = None,
 ) -> Response[Any]:
-    host, account, page_request = request.host, request.account, PageRequest(per_page=LISTED)
+    host, account = request.host, request.account
 
     def read() -> dict[str, object]:
-        record = read_account(host, account)
+        record = account_record(host.account(owner=account))
         return {
             "quota": record.quota,
             "windows": record.limits,
             "usage": record.usage,
             "used": size_text(record.usage.bytes, request.texts),
             "allowed": size_text(record.quota.bytes, request.texts) if record.quota.bytes else "",
-            "sessions": host.sessions.list(owner=account, page=page_request).items,
-            "keys": host.keys.list(owner=account, page=page_request).items,
+            "sessions": host.sessions.list(owner=account, per_page=LISTED).items,
+            "keys": host.keys.list(owner=account, per_page=LISTED).items,
         }
 
     return request.render(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from litestar import Response
 
-from imagehost_core.errors import RateLimitError, UnauthorizedError, ValidationError
+from imagehost_core.errors import NotFoundError, RateLimitError, UnauthorizedError, ValidationError
 from imagehost_server.routes.sessions import create_session, with_session_cookies, without_session_cookies
 from imagehost_server.web.page import WebRequest, page, read_form, safe_path, see_other
 
@@ -33,8 +34,7 @@ async def login(request: WebRequest) -> Response[Any]:
         response = _failed(request, error.status, "throttled", name, next_path)
         response.headers["retry-after"] = str(error.retry_after)
         return response
-    if request.viewer is not None:
-        await request.executors.database.run(request.host.sessions.end, request.identity.token)
+    await _end_session(request)
     return with_session_cookies(request, see_other(request, next_path), session)
 
 
@@ -42,9 +42,18 @@ async def login(request: WebRequest) -> Response[Any]:
 async def logout(request: WebRequest) -> Response[Any]:
     """End the session at once, and show the gallery."""
     await read_form(request)
-    if request.viewer is not None:
-        await request.executors.database.run(request.host.sessions.end, request.identity.token)
+    await _end_session(request)
     return without_session_cookies(request, see_other(request, "/"))
+
+
+async def _end_session(request: WebRequest) -> None:
+    """End the session of the request, if it has one that has not ended meanwhile."""
+    principal = request.identity.principal
+    if principal is not None:
+        with suppress(NotFoundError):
+            await request.executors.database.run(
+                request.host.sessions.delete, principal.session_id, owner=principal.account
+            )
 
 
 def _failed(request: WebRequest, status: int, failure: str, name: str, next_path: str) -> Response[Any]:

@@ -9,7 +9,6 @@ from litestar.params import FromPath
 
 from imagehost_core.errors import ImageHostError, ValidationError
 from imagehost_core.events import EVENT_TYPES
-from imagehost_core.lists import PageRequest, parse_page_request
 from imagehost_core.models import WebhookWithSecret
 from imagehost_server.routes.webhooks import delivery_record
 from imagehost_server.web.page import WebRequest, page, read_form_lists, see_other
@@ -54,7 +53,7 @@ async def webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[An
 async def update_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Change a webhook, and show it."""
     form = await read_form_lists(request)
-    changes: dict[str, object] = {"events": form.get("events", [])}
+    changes: dict[str, Any] = {"events": form.get("events", [])}
     changes |= {name: form[name][0].strip() for name in ("url", "description") if name in form}
     if "is_active" in form:
         changes["is_active"] = form["is_active"][0] == "true"
@@ -107,7 +106,7 @@ async def retry_delivery(
 
 async def _show_all(request: WebRequest, *, failure: ImageHostError | None = None) -> Response[Any]:
     listed = await request.executors.database.run(
-        request.host.webhooks.list, owner=request.account, page=PageRequest(per_page=LISTED)
+        request.host.webhooks.list, owner=request.account, per_page=LISTED
     )
     return request.render(
         "webhooks.html",
@@ -126,10 +125,11 @@ async def _show(
     created: WebhookWithSecret | None = None,
 ) -> Response[Any]:
     cursor = request.query_params.get("cursor")
-    page_request = parse_page_request(per_page=DELIVERIES_PER_PAGE, cursor=cursor)
     host, account, database = request.host, request.account, request.executors.database
     shown = await database.run(host.webhooks.get, webhook_id, owner=account)
-    deliveries = await database.run(host.webhooks.deliveries, shown, owner=account, page=page_request)
+    deliveries = await database.run(
+        host.webhooks.deliveries, shown, owner=account, per_page=DELIVERIES_PER_PAGE, cursor=cursor
+    )
     return request.render(
         "webhook.html",
         status=failure.status if failure else 200,
