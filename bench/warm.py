@@ -4,7 +4,8 @@
 
 Needs wrk, nginx and taskset. Without an argument, an image is generated. The variant has about 45 KB; nginx
 serves a file with the same bytes. Both servers have one process on the same core, and wrk has another core,
-with 32 connections; neither writes an access log. Rounds alternate, and the median is printed.
+with 32 connections; neither writes an access log. A second server has no cache in memory, so that the file is
+read from the page cache. Rounds alternate, and the median is printed.
 
 Then, with all cores: the latency of the cached variant on an idle server, and while more clients than the
 rendering queue admits request uncached variants.
@@ -42,6 +43,8 @@ LATENCY_CONNECTIONS = 4
 """Few enough that wrk alone does not saturate the server."""
 CLIENTS = 80
 """Clients that request uncached variants: more than the rendering queue (64) and the workers together."""
+MEMORY_BYTES = 1_000
+"""A cache in memory that has no variant: each response comes from the page cache."""
 SERVER_CORE, WRK_CORE = 0, 1
 
 
@@ -97,19 +100,30 @@ def report(name: str, loads: list[Load], reference: list[Load] | None = None) ->
         )
     errors = f", {median.errors} ERRORS" if median.errors else ""
     print(
-        f"  {name:12} {median.rate:9,.0f} /s ({spread}), p99 {median.p99:.2f} ms{ratio}{errors}", flush=True
+        f"  {name:30} {median.rate:9,.0f} /s ({spread}), p99 {median.p99:.2f} ms{ratio}{errors}", flush=True
     )
 
 
 def throughput(directory: Path, image_data: bytes, seconds: int, rounds: int) -> None:
     """Print the responses per second on one core, of imagehost and nginx."""
-    with imagehost(directory, IMAGEHOST_RENDERING_PROCESSES="1") as server:
+    (directory / "disk").mkdir()
+    with (
+        imagehost(directory, IMAGEHOST_RENDERING_PROCESSES="1") as server,
+        imagehost(
+            directory / "disk",
+            IMAGEHOST_RENDERING_PROCESSES="1",
+            IMAGEHOST_DELIVERY_MEMORY_CACHE_BYTES=str(MEMORY_BYTES),
+        ) as disk,
+    ):
         image = upload(server, image_data)
         path, body = find_variant(server.origin, image)
+        disk_path = path.replace(image, upload(disk, image_data))
+        assert fetch(disk.origin + disk_path)[2] == body
         root = directory / "files"
         root.mkdir()
         (root / "variant.webp").write_bytes(body)
-        pin_process(server.process.pid, SERVER_CORE)
+        for each in (server, disk):
+            pin_process(each.process.pid, SERVER_CORE)
         print(f"\none core each, {CONNECTIONS} connections, {len(body):,} bytes ({path.partition('.')[2]})")
         file = root / "variant.webp"
         with (
@@ -122,6 +136,7 @@ def throughput(directory: Path, image_data: bytes, seconds: int, rounds: int) ->
                 "nginx": (nginx_url, static.pid, ()),
                 "bare uvicorn": (bare.origin, bare.pid, ()),
                 "imagehost": (url, server.process.pid, ()),
+                "imagehost from the page cache": (disk.origin + disk_path, disk.process.pid, ()),
                 "nginx 304": (nginx_url, static.pid, (tags[nginx_url],)),
                 "imagehost 304": (url, server.process.pid, (tags[url],)),
             }

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as PILImage
+from tests.page_cache import require_nowait
 from tests.server.fake_server import DATE, FakeServer, FakeTransport, ParsedResponse
 
 from imagehost_core import ImageHost
@@ -67,8 +68,8 @@ def app(host: ImageHost) -> Application:
     return create_app(host, ServerSettings(trusted_proxies=("10.0.0.0/8",), registration=True))
 
 
-def request_of(target: str, *lines: str) -> bytes:
-    return "\r\n".join([f"GET {target} HTTP/1.1", *(lines or ("Host: a",)), "", ""]).encode("latin-1")
+def request_of(target: str, *lines: str, method: str = "GET") -> bytes:
+    return "\r\n".join([f"{method} {target} HTTP/1.1", *(lines or ("Host: a",)), "", ""]).encode("latin-1")
 
 
 def via_fast_path(app: Application, request: bytes, peer: Peer = LOOPBACK) -> ParsedResponse | None:
@@ -128,6 +129,34 @@ def test_a_matching_validator_is_304_without_content(app: Application, image: Im
         assert response.headers["etag"] == ok.headers["etag"]
 
 
+def test_head_is_get_without_content(app: Application, image: Image) -> None:
+    target = f"/img/{image.id}?w=20"
+    head = via_fast_path(app, request_of(target, method="HEAD"))
+    get = via_fast_path(app, request_of(target))
+    assert head is not None
+    assert get is not None
+    assert head.body == b""
+    assert int(head.headers["content-length"]) == len(get.body)
+    assert head.without_request_id().headers == get.without_request_id().headers
+
+
+def test_a_variant_in_the_page_cache_is_sent_and_then_in_memory(tmp_path: Path) -> None:
+    require_nowait(tmp_path)
+    with ImageHost.open(tmp_path / "data") as host:
+        image = host.upload(make_image(64, 48), owner="admin")
+        data = host.render(image.id, "w=20").data
+    with ImageHost.open(tmp_path / "data") as host:
+        app = create_app(host, ServerSettings())
+        request = request_of(f"/img/{image.id}?w=20")
+        assert via_fast_path(app, request) is None  # the record is not in memory
+        with host.delivery.open(host.delivery.resolve(image.id, "w=30")):
+            response = via_fast_path(app, request)
+        assert response is not None
+        assert response.body == data
+        host.images.delete(image.id)
+        assert via_fast_path(app, request) is None
+
+
 def test_each_response_has_its_own_request_id(app: Application, image: Image) -> None:
     responses = [via_fast_path(app, request_of(f"/img/{image.id}?w=20")) for _ in range(9)]
     assert len({response.headers["x-request-id"] for response in responses if response}) == 9
@@ -142,7 +171,7 @@ def test_the_default_headers_of_the_server_are_current(app: Application, image: 
 
 
 SLOW_PATH_REQUESTS = {
-    "another method": b"HEAD /img/{id}?w=20 HTTP/1.1\r\nHost: a\r\n\r\n",
+    "another method": b"OPTIONS /img/{id}?w=20 HTTP/1.1\r\nHost: a\r\n\r\n",
     "another version": b"GET /img/{id}?w=20 HTTP/1.0\r\nHost: a\r\n\r\n",
     "no Host": b"GET /img/{id}?w=20 HTTP/1.1\r\nX: y\r\n\r\n",
     "an empty Host": b"GET /img/{id}?w=20 HTTP/1.1\r\nHost:\r\n\r\n",
@@ -314,6 +343,7 @@ HEADERS = (
 
 
 @given(
+    st.sampled_from(["GET", "HEAD"]),
     st.booleans(),
     st.sampled_from(PREFIXES),
     st.sampled_from(["", ".webp", ".jpg", ".png", ".exe"]),
@@ -329,6 +359,7 @@ def test_responses_of_fast_and_slow_path_are_equal(
     image: Image,
     private: Image,
     session: str,
+    method: str,
     is_private: bool,
     prefix: str,
     extension: str,
@@ -341,7 +372,7 @@ def test_responses_of_fast_and_slow_path_are_equal(
     requested = private if is_private else image
     if query == SIGNED:
         query = f"?{host.images.signed_url(requested.id, 'w=20').partition('?')[2]}"
-    request = request_of(f"{prefix}{requested.id}{extension}{query}", *lines)
+    request = request_of(f"{prefix}{requested.id}{extension}{query}", *lines, method=method)
     fast = via_fast_path(app, request, peer)
     if fast is not None:
         assert fast.without_request_id() == via_slow_path(app, request, peer).without_request_id()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.core.storage.stored_bytes import stored_bytes
+from tests.page_cache import require_nowait
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, new_image_id
@@ -22,7 +23,12 @@ from imagehost_core.observer import Measurement, Observer, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.cache.eviction import EvictionStopped
-from imagehost_core.storage.cache.variant_cache import LARGE_VARIANT_BYTES, MEMORY_ENTRY_BYTES, VariantCache
+from imagehost_core.storage.cache.variant_cache import (
+    LARGE_VARIANT_BYTES,
+    MEMORY_ENTRY_BYTES,
+    TOUCH_SECONDS,
+    VariantCache,
+)
 
 ID = ImageId("abCD0123456789xy")
 
@@ -336,6 +342,65 @@ def test_a_variant_that_is_read_from_the_disk_while_its_image_changes_is_not_in_
             file.write(content)
         assert reading.result(30) == b"data"
     assert in_memory(cache, "key") is None
+
+
+def test_a_variant_in_the_page_cache_is_read_without_waiting(cache_dir: CacheDir, tmp_path: Path) -> None:
+    require_nowait(tmp_path)
+    cache_dir.cache().put(ID, "key", b"data")
+    cache_dir.cache().put(ID, "large", bytes(LARGE_VARIANT_BYTES + 1))
+    cache = cache_dir.cache()
+    assert cache.read_nowait(ID, "key") == in_memory(cache, "key") == b"data"
+    assert cache.read_nowait(ID, "large") is None
+    assert cache.read_nowait(ID, "other") is None
+    path = cache_dir.layout.variants_of(ID) / "key"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert cache.read_nowait(ID, "key") is None
+
+
+def test_a_variant_that_must_be_read_from_the_disk_is_left_to_a_thread(
+    cache_dir: CacheDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def would_block(*_: object) -> int:
+        raise BlockingIOError
+
+    cache_dir.cache().put(ID, "key", b"data")
+    cache = cache_dir.cache()
+    monkeypatch.setattr(os, "preadv", would_block)
+    assert cache.read_nowait(ID, "key") is None
+    assert cache.get(ID, "key") == b"data"
+
+
+def test_a_variant_that_is_read_without_waiting_while_its_image_changes_is_not_sent(
+    cache_dir: CacheDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_nowait(tmp_path)
+    cache_dir.cache().put(ID, "key", b"data")
+    cache, read = cache_dir.cache(), os.preadv
+
+    def read_and_change(*arguments: Any) -> int:
+        size = read(*arguments)
+        with cache_dir.generations.bump(ID):
+            pass
+        return size
+
+    monkeypatch.setattr(os, "preadv", read_and_change)
+    assert cache.read_nowait(ID, "key") is None
+    assert in_memory(cache, "key") is None
+    monkeypatch.undo()
+    with cache_dir.generations.bump(ID):
+        assert cache.read_nowait(ID, "key") is None
+    assert cache.read_nowait(ID, "key") == b"data"
+
+
+def test_the_time_of_the_last_use_is_updated_after_an_hour(cache_dir: CacheDir, tmp_path: Path) -> None:
+    require_nowait(tmp_path)
+    cache_dir.cache().put(ID, "key", b"data")
+    path = cache_dir.layout.variants_of(ID) / "key"
+    now = path.stat().st_mtime
+    for age in (TOUCH_SECONDS - 60, TOUCH_SECONDS + 60):
+        os.utime(path, (now - age, now - age))
+        assert cache_dir.cache().read_nowait(ID, "key") == b"data"
+        assert (path.stat().st_mtime < now - 60) is (age < TOUCH_SECONDS)
 
 
 def test_a_change_invalidates_the_memory_but_not_the_disk(cache_dir: CacheDir) -> None:

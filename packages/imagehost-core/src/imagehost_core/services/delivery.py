@@ -259,6 +259,11 @@ class ImageResolver:
         )
         return resolved, Blob(data) if isinstance(data, bytes) else None
 
+    def open_nowait(self, resolved: ResolvedImage) -> Blob | None:
+        """Return the bytes of a variant on disk if an event loop need not wait for them, otherwise `None`."""
+        data = resolved.key and self._files.variants.read_nowait(resolved.image.id, resolved.key)
+        return Blob(data) if data else None
+
     def open(self, resolved: ResolvedImage) -> Blob:
         """Return the bytes of a resolved image, rendered now if they are not cached; close it after use.
 

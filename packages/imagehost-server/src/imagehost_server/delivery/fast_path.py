@@ -1,8 +1,8 @@
-"""The HTTP fast path: responds to plain GET requests for images in memory, without parser, ASGI and tasks.
+"""The HTTP fast path: responds to plain requests for images without parser, ASGI and tasks.
 
-Most requests of an image host are GETs of variants that are in memory. For these, ASGI and the framework take
-most of the time: on one core, with 47 KB and 32 connections, the server sends 19,000 to 30,000 responses per
-second with the fast path, and 8,000 to 11,000 without
+Most requests of an image host are GETs of variants in memory or in the page cache. For these, ASGI and
+the framework take most of the time: on one core, with 47 KB and 32 connections, the server sends 19,000 to
+30,000 responses per second from memory with the fast path, and 8,000 to 11,000 without
 (`docs/decisions/0007-uvicorn-and-an-http-fast-path.md`).
 
 `serve.protocol` offers each request that arrives in one piece. The fast path responds with the functions of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 REQUEST = re.compile(
     # RFC 9112, 3: the method, a path without escapes, a query (RFC 3986, 3.3 and 3.4), the version;
-    rb"GET (/[A-Za-z0-9/._~-]*)(?:\?([A-Za-z0-9._~!$&'()*+,;=:@/?%-]*))? HTTP/1\.1\r\n"
+    rb"(GET|HEAD) (/[A-Za-z0-9/._~-]*)(?:\?([A-Za-z0-9._~!$&'()*+,;=:@/?%-]*))? HTTP/1\.1\r\n"
     # RFC 9110, 5: fields whose names are tokens and whose values are visible ASCII, and nothing after them.
     rb"((?:[A-Za-z0-9!#$%&'*+.^_`|~-]+:[\t -~]*\r\n)+)\r\n"
 )
@@ -60,7 +60,7 @@ SLOW_PATH_HEADERS = frozenset(
         b"range", b"te", b"trailer", b"transfer-encoding", b"upgrade",
     )
 )  # fmt: skip
-"""Headers of requests that are more than a plain GET."""
+"""Headers of requests that are more than a plain GET or HEAD."""
 
 STATUS_LINES = {200: b"HTTP/1.1 200 OK\r\n", 304: b"HTTP/1.1 304 Not Modified\r\n"}
 
@@ -88,7 +88,7 @@ class _RequestHeaders(NamedTuple):
 
 
 class FastPath:
-    """Responses for images in memory.
+    """Responses for images in memory or in the page cache.
 
     Args:
         host: The host.
@@ -132,7 +132,7 @@ class FastPath:
         if match is None or self._security.is_stopped:
             return None
         started = time.perf_counter()
-        received, query, fields = match.groups()
+        method, received, query, fields = match.groups()
         path = without_root(received.decode(), self._root_path)
         image_path = self._delivery_path(path)
         headers = None if image_path is None else self._cached_headers(fields, peer)
@@ -147,25 +147,28 @@ class FastPath:
         if cached is None:
             return None
         resolved, blob = cached
+        found_in = "memory"
         if is_not_modified(
             resolved.etag, resolved.last_modified, headers.if_none_match, headers.if_modified_since
         ):
-            status, body = 304, b""
+            found_in, status, body = "client", 304, b""
             start = self._not_modified_starts.get(resolved, 0)
-        elif blob is None or blob.data is None or (peer.scheme == "https" and blob.size > PIECE_BYTES):
-            # TLS would encrypt all of it at once, and keep that for a client that does not read.
-            return None
         else:
-            status, body = 200, blob.data
-            start = self._ok_starts.get(resolved, len(body))
+            if blob is None:
+                found_in, blob = "disk", self._host.delivery.open_nowait(resolved)
+            if blob is None or blob.data is None or (peer.scheme == "https" and blob.size > PIECE_BYTES):
+                # TLS would encrypt all of it at once, and keep that for a client that does not read.
+                return None
+            status, body = 200, blob.data if method == b"GET" else b""
+            start = self._ok_starts.get(resolved, blob.size)
         if default_headers is not self._default_headers[0]:
             self._default_headers = default_headers, _encode_headers(default_headers)
         request_id = self._security.new_request_id()
         common_headers = _encode_headers(self._security.common_headers(request_id, headers.is_https))
         seconds = time.perf_counter() - started
-        self._recorder.request("GET", IMAGE_ROUTE, status, seconds, 0, len(body))
-        self._recorder.lookup("client" if status == 304 else "memory")
-        self._security.log("GET", path, headers.ip_address, status, request_id, seconds)
+        self._recorder.request(method.decode(), IMAGE_ROUTE, status, seconds, 0, len(body))
+        self._recorder.lookup(found_in)
+        self._security.log(method.decode(), path, headers.ip_address, status, request_id, seconds)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
 
     def _parse_headers(self, fields: bytes, peer: Peer) -> _RequestHeaders | None:

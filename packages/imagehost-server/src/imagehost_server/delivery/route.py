@@ -212,8 +212,11 @@ class DeliveryRoute:
             await send(self._not_modified_starts.get(resolved, 0))
             await send(NO_BODY)
             return
+        found_in = "memory"
+        if blob is None:
+            found_in, blob = "disk", self._host.delivery.open_nowait(resolved)
         if blob is not None:
-            self._recorder.lookup("memory")
+            self._recorder.lookup(found_in)
         else:
             if resolved.key is None:
                 self._recorder.lookup("master")

@@ -12,6 +12,8 @@ from __future__ import annotations
 import logging
 import os
 import struct
+import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -29,7 +31,7 @@ from imagehost_core.storage import DataLayout, GenerationTable, LockManager, Sta
 from imagehost_core.storage.cache.background_sweep import BackgroundSweep
 from imagehost_core.storage.cache.eviction import evict_least_recently_used, never
 from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
-from imagehost_core.storage.layout import file_sizes, misplaced_paths
+from imagehost_core.storage.layout import file_sizes, misplaced_paths, shard
 
 MEMORY_ENTRY_BYTES = 512
 """What a variant in memory takes beside its data, for its id, its key and the objects around them: 460 bytes
@@ -37,6 +39,8 @@ were measured with data of 100 bytes. Otherwise a limit of 64 MiB admits 360 MiB
 LARGE_VARIANT_BYTES = 256 * 1024
 """A larger variant is delivered from its file: in memory, clients that read slowly would hold it there beyond
 the limit of the cache. Only if it cannot be written to the disk, memory keeps it for the next requests."""
+TOUCH_SECONDS = 3_600
+"""The time of the last use is as exact as this where a request must not wait for the file system."""
 _EVICT_SHARE = 8
 """When an image has too many variants, an eighth of the limit is evicted below it."""
 
@@ -78,6 +82,7 @@ class VariantCache:
         observe: Observer = ignore,
     ) -> None:
         self._layout = layout
+        self._root = os.fspath(layout.variants)
         self._staging = staging
         self._locks = locks
         self._generations = generations
@@ -126,6 +131,41 @@ class VariantCache:
         if content is not None:
             self._observe(VariantFound("disk"))
         return content
+
+    def read_nowait(self, image_id: ImageId, key: str) -> bytes | None:
+        """Return a variant on disk if its bytes are in the page cache: an event loop need not wait for them.
+
+        `None` also where the file system cannot tell (tmpfs), on other systems than Linux, and for variants
+        larger than `LARGE_VARIANT_BYTES`.
+        """
+        generation = self._generations.read(image_id)
+        if sys.platform != "linux" or generation is None:
+            return None
+        # Text, because objects of pathlib would take as long as everything else here.
+        path = f"{self._root}/{shard(image_id)}/{image_id}/{key}"
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(descriptor)
+            if status.st_size > LARGE_VARIANT_BYTES:
+                return None
+            content = bytearray(status.st_size)
+            os.preadv(descriptor, [content], 0, os.RWF_NOWAIT)
+            data = _decode(content)
+            # A deletion has removed the file if it is invalid now.
+            if data is None or self._generations.read(image_id) != generation:
+                return None
+            if time.time() - status.st_mtime > TOUCH_SECONDS:
+                os.utime(descriptor)
+        except OSError:
+            # BlockingIOError: not in the page cache. Another: the file system cannot tell.
+            return None
+        finally:
+            os.close(descriptor)
+        self._put_memory(image_id, key, generation, data)
+        return data
 
     def open_stored(self, image_id: ImageId, key: str, data: bytes) -> bytes | BinaryIO:
         """Return a variant that was just stored as `open` does; its bytes if it is not on disk."""
@@ -294,12 +334,12 @@ def _encode(data: bytes) -> bytes:
     return _HEADER.pack(_MAGIC, crc32(data), len(data)) + data
 
 
-def _decode(content: bytes) -> bytes | None:
+def _decode(content: bytes | bytearray) -> bytes | None:
     """Return the data of a variant file, or `None` if the file is corrupt."""
     if len(content) < _HEADER.size:
         return None
     magic, checksum, size = _HEADER.unpack_from(content)
-    data = content[_HEADER.size :]
+    data = bytes(memoryview(content)[_HEADER.size :])
     return data if magic == _MAGIC and size == len(data) and checksum == crc32(data) else None
 
 
