@@ -6,7 +6,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
@@ -22,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost, observer
+from imagehost_core.limits import MAX_FILE_BYTES
 from imagehost_core.observer import Measurement, PoolLoad
 from imagehost_core.settings import LimitSettings
 from imagehost_core.testing import make_image
@@ -148,6 +149,27 @@ def test_bytes_of_bodies_tiers_and_work_are_counted(
     assert more("imagehost_database_transaction_duration_seconds_count", result="commit") >= 1
     assert value(after, "imagehost_images") == host.maintenance.statistics().database.images
     assert value(after, "imagehost_host_up") == 1
+
+
+def test_upload_requests_that_are_refused_before_their_files_are_counted_by_their_code(
+    origin: str, client: httpx2.Client
+) -> None:
+    file = {"image": ("a.png", make_image(8, 8))}
+    large = {"image": ("a.png", bytes(MAX_FILE_BYTES + 1))}
+    refused: dict[str, Callable[[], httpx2.Response]] = {
+        "VALIDATION_ERROR": lambda: client.post("/v1/upload", files=file, data={"quality": "0"}),
+        "BAD_REQUEST": lambda: client.post("/v1/upload", files={"other": ("", "")}),
+        "UNSUPPORTED_MEDIA_TYPE": lambda: client.post("/v1/upload", json={}),
+        "PAYLOAD_TOO_LARGE": lambda: client.post("/v1/upload", files=large),
+        "UNAUTHORIZED": lambda: httpx2.post(f"{origin}/v1/upload", files=file),
+    }
+    for code, upload in refused.items():
+        before = scrape(origin)
+        assert upload().json()["error"]["code"] == code
+        after = scrape(origin)
+        name = "imagehost_uploads_total"
+        assert value(after, name, result=code) - value(before, name, result=code) == 1, code
+        assert value(after, name, result="ok") == value(before, name, result="ok")
 
 
 def test_every_family_is_shown_with_its_help_and_type(origin: str) -> None:

@@ -37,6 +37,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from imagehost_core import ImageHost, observer
+from imagehost_core.errors import BY_CODE, InternalError
 from imagehost_core.maintenance.service import HostStatistics
 from imagehost_core.observer import Measurement, PoolLoad
 from imagehost_core.storage.locks import lock_existing_file, lock_file
@@ -57,6 +58,9 @@ ERRORS_KEPT = 32
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable that names the folder of the processes, for prometheus_client as well."""
 FOLDER_PREFIX = "imagehost-metrics-"
+FILES_COUNTED = "files_counted"
+"""The member of a request's state that says that its files are counted one by one."""
+_CODES = {kind.status: kind.code for kind in BY_CODE.values()}
 
 log = logging.getLogger("imagehost.server")
 
@@ -201,7 +205,11 @@ WORKER_EXITS = _counter(
     "Image worker processes that have ended: `ended` by the server, `killed` from outside, or `crashed`.",
     "cause",
 )
-UPLOADS = _counter("imagehost_uploads", "Uploaded files, by `ok` or the code of the error.", "result")
+UPLOADS = _counter(
+    "imagehost_uploads",
+    "Uploaded files, and requests that were refused before their first, by `ok` or the code of the error.",
+    "result",
+)
 UPLOAD_RECEIVED = _counter("imagehost_upload_received_bytes", "Bytes of uploaded files.")
 UPLOAD_STORED = _counter("imagehost_upload_stored_bytes", "Bytes of the masters that uploads have stored.")
 TRANSACTION_SECONDS = _histogram(
@@ -494,6 +502,10 @@ class Recorder:
     def response_cut(self, reason: str) -> None:
         """Count a response that ended before its last byte."""
         self._inc(HTTP_CUT, reason)
+
+    def upload_refused(self, status: int) -> None:
+        """Count an upload request that was refused before any of its files was processed."""
+        self._inc(UPLOADS, _CODES.get(status, InternalError.code))
 
     def connections(self, number: int) -> None:
         """Set the number of open connections of this process."""

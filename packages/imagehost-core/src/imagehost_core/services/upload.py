@@ -101,17 +101,19 @@ class UploadService:
         image = self._previous_result(idempotency)
         if image is not None:
             return image
-        options = self._validate(options, keywords, account)
-        name = clean_filename(filename if filename is not None else _source_name(source))
-        with self._stage(source, name) as staged, self._measure(staged) as stored, translate_disk_errors():
-            header = self._scan(staged)
-            self._admit(staged, account)
-            with self._files.staging.temporary_directory() as directory:
-                result = self._ingest(staged, header, options, directory, account)
-                image = self._describe(result, directory, account, name, options, created_at)
-                with self._units.begin() as unit, self._store(image, directory):
-                    self._commit(unit, image, account, idempotency)
-            stored.append(image)
+        with self._measure() as sizes:
+            options = self._validate(options, keywords, account)
+            name = clean_filename(filename if filename is not None else _source_name(source))
+            with self._stage(source, name) as staged, translate_disk_errors():
+                sizes["received"] = staged.size
+                header = self._scan(staged)
+                self._admit(staged, account)
+                with self._files.staging.temporary_directory() as directory:
+                    result = self._ingest(staged, header, options, directory, account)
+                    image = self._describe(result, directory, account, name, options, created_at)
+                    with self._units.begin() as unit, self._store(image, directory):
+                        self._commit(unit, image, account, idempotency)
+            sizes["stored"] = image.size
         return image
 
     def parse_options(
@@ -202,17 +204,17 @@ class UploadService:
             yield staged
 
     @contextmanager
-    def _measure(self, staged: StagedFile) -> Iterator[list[Image]]:
-        """Measure an upload; yield the list that the block adds the stored image to."""
-        stored: list[Image] = []
+    def _measure(self) -> Iterator[dict[str, int]]:
+        """Measure an upload; the block sets the bytes that were `received` and `stored`."""
+        sizes = {"received": 0, "stored": 0}
         code = "ok"
         try:
-            yield stored
+            yield sizes
         except BaseException as error:
             code = error.code if isinstance(error, ImageHostError) else ImageHostError.code
             raise
         finally:
-            self._env.observe(UploadEnded(code, staged.size, sum(image.size for image in stored)))
+            self._env.observe(UploadEnded(code, sizes["received"], sizes["stored"]))
 
     def _scan(self, staged: StagedFile) -> ImageHeader:
         """Return the header of a file.

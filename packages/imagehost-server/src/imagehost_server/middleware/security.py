@@ -32,7 +32,7 @@ from imagehost_core.limits import Decision, ip_address_key
 from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
 from imagehost_server.http.responses import error_response
-from imagehost_server.metrics import UNROUTED, Recorder
+from imagehost_server.metrics import FILES_COUNTED, UNROUTED, Recorder
 from imagehost_server.settings import is_loopback
 
 if TYPE_CHECKING:
@@ -318,6 +318,9 @@ class SecurityMiddleware:
                 self.recorder.request(
                     method, route, status, seconds, body.received_bytes, sent_bytes, request_id
                 )
+                is_upload = method == "POST" and path.endswith("/upload")
+                if is_upload and status >= 400 and FILES_COUNTED not in state:
+                    self.recorder.upload_refused(status)
                 fields = {} if cut is None else {"cut": cut.reason, "sent_bytes": sent_bytes}
                 self.log(method, path, ip_address, status, request_id, seconds, **fields)
 

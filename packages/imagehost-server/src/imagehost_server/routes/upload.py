@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 from attrs import frozen
@@ -24,7 +24,7 @@ from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.transform import (
     MAX_QUALITY,
 )
-from imagehost_core.uploads import MAX_DESCRIPTION, STORED_FORMATS, clean_filename
+from imagehost_core.uploads import MAX_DESCRIPTION, STORED_FORMATS, UploadOptions, clean_filename
 from imagehost_server.http.multipart import (
     FormKind,
     MultipartFormParser,
@@ -41,6 +41,7 @@ from imagehost_server.http.responses import (
     success_response,
     to_api_error,
 )
+from imagehost_server.metrics import FILES_COUNTED
 from imagehost_server.routes.body import member
 from imagehost_server.routes.handler import ApiRequest, operation
 from imagehost_server.routes.idempotency import fingerprint, run_idempotent
@@ -134,8 +135,9 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
 
     async def store(idempotent: IdempotentRequest | None) -> RawResponse:
         account = request.account
+        options = await parse_options(request, account, form)
         return await executors.uploads.run(
-            account.id, store_form, host, account, form, request.id, idempotent, request.field_aliases
+            account.id, store_form, host, account, form, options, request.id, idempotent
         )
 
     try:
@@ -175,47 +177,56 @@ def _fingerprint(form: ParsedForm) -> str:
     return fingerprint("upload", [form.kind.value, form.fields, files])
 
 
+async def parse_options(request: ApiRequest, account: Account, form: ParsedForm) -> UploadOptions:
+    """Return the options of a form; what is refused from now on is counted with its file.
+
+    Raises:
+        ImageHostError: Options are not allowed.
+    """
+    options = await request.executors.database.run(
+        request.host.uploads.parse_options, form.fields, owner=account, aliases=request.field_aliases
+    )
+    request.scope["state"][FILES_COUNTED] = True
+    return options
+
+
 def store_form(
     host: ImageHost,
     account: Account,
     form: ParsedForm,
+    options: UploadOptions,
     request_id: str,
     idempotent: IdempotentRequest | None = None,
-    aliases: Mapping[str, str] | None = None,
 ) -> RawResponse:
     """Store the files of a form.
 
     Raises:
-        ImageHostError: Options are not allowed, or no file could be stored.
+        ImageHostError: No file could be stored.
     """
-    store = _storing(host, account, form, idempotent, aliases)
+    store = _storing(host, account, options, idempotent)
     if form.kind is FormKind.SINGLE:
         return success_response(store(0, form.files[0]))
     return success_response(_store_batch(form.files, store, request_id))
 
 
-def store_files(host: ImageHost, account: Account, form: ParsedForm, request_id: str) -> UploadResults:
+def store_files(
+    host: ImageHost, account: Account, form: ParsedForm, options: UploadOptions, request_id: str
+) -> UploadResults:
     """Store every file of a form that can be stored, as form 1 does.
 
     Raises:
-        ImageHostError: Options are not allowed, or no file could be stored.
+        ImageHostError: No file could be stored.
     """
-    return _store_batch(form.files, _storing(host, account, form), request_id)
+    return _store_batch(form.files, _storing(host, account, options), request_id)
 
 
 def _storing(
     host: ImageHost,
     account: Account,
-    form: ParsedForm,
+    options: UploadOptions,
     idempotent: IdempotentRequest | None = None,
-    aliases: Mapping[str, str] | None = None,
 ) -> Callable[[int, UploadedFile], ImageRecord]:
-    """Return the function that stores a file of a form and returns its record.
-
-    Raises:
-        ImageHostError: Options are not allowed.
-    """
-    options = host.uploads.parse_options(form.fields, owner=account, aliases=aliases)
+    """Return the function that stores a file of a form and returns its record."""
 
     def store(index: int, file: UploadedFile) -> ImageRecord:
         image = host.upload(
