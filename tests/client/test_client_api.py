@@ -123,7 +123,7 @@ def test_options_are_sent_under_the_names_of_the_api(call: Caller, host: FakeIma
     assert image.filename != image.original_filename == "a.png"
     with pytest.raises(ValidationError) as caught:
         call(lambda client: client.upload(make_png(), album_id=999_999))
-    assert caught.value.field == "album_id"
+    assert caught.value.fields == ("album_id",)
 
 
 class CorruptingHost(FakeImageHost):

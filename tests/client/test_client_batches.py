@@ -37,6 +37,7 @@ from imagehost_client import (
     UnauthorizedError,
     UnsupportedMediaTypeError,
     UploadResult,
+    ValidationError,
 )
 from imagehost_client._batches import MAX_FILE_BYTES, Batch, BatchState, Job, JobQueue, run_group
 from imagehost_client._calls.call import Call
@@ -99,7 +100,7 @@ def test_the_number_of_files_in_a_request_can_be_set(
 def test_a_wrong_number_of_files_in_a_request_is_refused(
     value: Any, call: Caller, host: FakeImageHost
 ) -> None:
-    with pytest.raises((ValueError, TypeError), match="files_per_request"):
+    with pytest.raises(ValidationError, match="files_per_request"):
         call(lambda client: client.upload_many(pngs(1), files_per_request=value))
     assert host.requests == []
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from imagehost_client import UNSET
 from imagehost_client._calls import accounts, albums, images, uploads, webhooks
 from imagehost_client._calls.call import Call
+from imagehost_client.errors import ValidationError
 from imagehost_client.models import (
     Album,
     ApiKeyWithToken,
@@ -27,7 +28,7 @@ from imagehost_client.models import (
 @pytest.mark.parametrize("invalid_id", ["", ".", ".."])
 def test_an_id_that_would_change_the_path_is_rejected(invalid_id: str) -> None:
     for make in (images.get_image, images.delete_image, accounts.delete_key, webhooks.delete_webhook):
-        with pytest.raises(ValueError, match="expected an id"):
+        with pytest.raises(ValidationError, match="expected an"):
             make(invalid_id)
 
 
@@ -97,7 +98,7 @@ def test_the_filters_of_a_list_are_query_parameters() -> None:
 
 @pytest.mark.parametrize("invalid_id", [0, -1, True, "", "0", "07", "x", "1.0", "²", None])
 def test_an_invalid_album_id_is_rejected(invalid_id: Any) -> None:
-    with pytest.raises((ValueError, TypeError), match="album_id"):
+    with pytest.raises(ValidationError, match="album_id"):
         albums.get_album(invalid_id)
 
 
@@ -156,7 +157,7 @@ def test_a_string_instead_of_a_list_is_rejected() -> None:
         lambda: accounts.create_key("k", scopes=text),
         lambda: webhooks.create_webhook("https://u", events=text),
     ):
-        with pytest.raises(TypeError, match="list"):
+        with pytest.raises(ValidationError, match="list"):
             make()
 
 

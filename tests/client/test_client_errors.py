@@ -63,16 +63,18 @@ def test_every_error_code_has_a_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("details", "field"),
+    ("details", "fields"),
     [
-        ("expected an integer from 1 to 100 for quality but received '0'", "quality"),
-        ("expected a file for files[] or image but received none", None),
-        ("expected a file for files[] but received none", "files[]"),
-        ("", None),
+        ("expected an integer from 1 to 100 for quality but received '0'", ("quality",)),
+        ("expected a file for files[] or image but received none", ()),
+        ("expected a file for files[] but received none", ("files[]",)),
+        ("expected x for w but received 0; expected y for items[3].h but received 1", ("w", "items[3].h")),
+        ("expected x for w but received 0; expected y for w but received 1", ("w",)),
+        ("", ()),
     ],
 )
-def test_the_field_of_an_error_is_parsed_from_its_details(details: str, field: str | None) -> None:
-    assert ImageHostError(details).field == field
+def test_the_fields_of_an_error_are_parsed_from_its_details(details: str, fields: tuple[str, ...]) -> None:
+    assert ImageHostError(details).fields == fields
 
 
 def test_the_text_of_an_error_has_message_details_and_request_id() -> None:

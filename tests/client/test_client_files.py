@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imagehost_client.errors import ValidationError
 from imagehost_client.files import SPOOL_BYTES, expand_sources, has_place, open_file
 
 
@@ -96,21 +97,21 @@ def test_a_file_name_is_part_of_the_source_or_an_argument(tmp_path: Path) -> Non
 
 def test_a_file_in_text_mode_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"x")
-    with (tmp_path / "a.png").open() as stream, pytest.raises(TypeError, match="binary"):
+    with (tmp_path / "a.png").open() as stream, pytest.raises(ValidationError, match="binary"):
         open_file(stream)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="StringIO"):
+    with pytest.raises(ValidationError, match="StringIO"):
         open_file(io.StringIO("x"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("source", [None, 7, [b"x"], object()])
 def test_an_invalid_source_is_rejected_with_its_type(source: Any) -> None:
-    with pytest.raises(TypeError, match=type(source).__name__):
+    with pytest.raises(ValidationError, match=type(source).__name__):
         open_file(source)
 
 
 @pytest.mark.parametrize("url", ["https://example.com/a.png", "HTTP://example.com/a.png"])
 def test_a_url_is_no_source(url: str) -> None:
-    with pytest.raises(ValueError, match="download it first"):
+    with pytest.raises(ValidationError, match="download it first"):
         open_file(url)
 
 

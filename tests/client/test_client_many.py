@@ -34,7 +34,7 @@ def test_each_source_has_a_result_in_order(call: Caller, host: FakeImageHost, tm
         type(None),
         UnsupportedMediaTypeError,
         FileNotFoundError,
-        TypeError,
+        ValidationError,
         type(None),
     ]
     assert [result.image.width for result in results if result.image] == [1, 2]

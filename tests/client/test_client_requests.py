@@ -20,6 +20,7 @@ from imagehost_client import (
     RateLimitError,
     RawResponse,
     UnavailableError,
+    ValidationError,
     __version__,
 )
 from imagehost_client.testing import FakeImageHost, make_png
@@ -200,5 +201,5 @@ def test_an_asynchronous_iterable_is_uploaded_and_repeated(host: RecordingHost) 
             assert host.content(result.unwrap().id) == make_png()
 
     anyio.run(upload)
-    with host.client() as client, pytest.raises(TypeError, match="AsyncClient"):
+    with host.client() as client, pytest.raises(ValidationError, match="AsyncClient"):
         client.upload(chunks(make_png()))

@@ -25,6 +25,7 @@ from imagehost_client import (
     SourceFormat,
     StoredFormat,
     UploadFormat,
+    ValidationError,
     urls,
 )
 from imagehost_client._types import DELIVERABLE, FORMATS, STORED_FORMATS, UPLOAD_FORMATS
@@ -52,9 +53,7 @@ def image(width: int = 1000, height: int = 500, **changes: Any) -> PublicImage:
 
 
 ANYTHING = st.integers(-5, 9000) | st.sampled_from([1, 8192, 8193, 100, 101]) | st.none()
-TEXTS = (
-    st.sampled_from([*urls.CHOICES["fit"], *urls.CHOICES["fm"], "crop", "gif", "jpeg", "", "JPG"]) | st.none()
-)
+TEXTS = st.sampled_from([*get_args(Fit), *urls.OUTPUT_FORMATS, "crop", "gif", "jpeg", "", "JPG"]) | st.none()
 
 
 @given(ANYTHING, ANYTHING, ANYTHING, TEXTS, TEXTS)
@@ -181,7 +180,7 @@ def test_a_cropped_picture_element_has_the_size_of_the_crop(call: Caller) -> Non
 
 @pytest.mark.parametrize("fit", ["inside", "outside"])
 def test_a_crop_whose_width_the_host_would_change_is_rejected(fit: Any) -> None:
-    with pytest.raises(ValueError, match="fit with h"):
+    with pytest.raises(ValueError, match="beside h, for fit"):
         urls.srcset(image(), [300], h=200, fit=fit)
     assert urls.srcset(image(), [300], h=None, fit=fit).endswith(f"fit={fit} 300w")
 
@@ -328,9 +327,9 @@ def test_markup_of_a_private_image_has_signed_urls_of_one_request(call: Caller, 
 def test_markup_of_a_private_image_is_checked_before_a_request(call: Caller, host: FakeImageHost) -> None:
     with pytest.raises(ValueError, match="at most 100"):
         call(lambda client: client.images.signed_srcset(image(), range(1, 102)))
-    with pytest.raises(TypeError, match="for image but"):
+    with pytest.raises(ValidationError, match="for image but"):
         call(lambda client: client.images.signed_picture("a" * 16))
-    with pytest.raises(TypeError, match="for image but"):
+    with pytest.raises(ValidationError, match="for image but"):
         call(lambda client: client.images.signed_srcset(Photo()))
     with pytest.raises(ValueError, match="loading"):
         call(lambda client: client.images.signed_picture(image(), loading="never"))
@@ -406,7 +405,7 @@ def literals(kind: Any) -> set[str]:
 def test_the_types_of_formats_name_the_formats_of_the_table() -> None:
     assert literals(UploadFormat) == set(UPLOAD_FORMATS)
     assert literals(StoredFormat) == {*STORED_FORMATS, *Format}
-    assert literals(OutputFormat) == literals(SourceFormat) | {"auto"} == {*urls.CHOICES["fm"], *DELIVERABLE}
+    assert literals(OutputFormat) == literals(SourceFormat) | {"auto"} == {*urls.OUTPUT_FORMATS, *DELIVERABLE}
 
 
 def test_the_table_of_formats_is_that_of_the_host() -> None:

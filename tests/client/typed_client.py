@@ -188,7 +188,7 @@ def errors(client: Client) -> None:
     except ImageHostError as error:
         assert_type(error.code, str)
         assert_type(error.status, int | None)
-        assert_type(error.field, str | None)
+        assert_type(error.fields, tuple[str, ...])
         assert_type(error.retry_after, float | None)
         assert_type(error.rate_limit, RateLimit | None)
 

@@ -42,7 +42,7 @@ async def test_400_for_invalid_parameters(client: AsyncClient) -> None:
     with pytest.raises(BadRequestError) as caught:
         await client.images.list(cursor="unknown").first_page()
     assert_attributes(caught.value, 400, "BAD_REQUEST")
-    assert caught.value.field == "cursor"
+    assert caught.value.fields == ("cursor",)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ async def test_422_for_a_corrupt_image(client: AsyncClient) -> None:
         with pytest.raises(ValidationError) as caught:
             await client.upload(content, filename="cat.png")
         assert_attributes(caught.value, 422, "VALIDATION_ERROR")
-        assert caught.value.field in {"image", "cat.png"}
+        assert caught.value.fields[0] in {"image", "cat.png"}
     assert (await client.account()).usage.images == 0
 
 

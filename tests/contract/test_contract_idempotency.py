@@ -71,7 +71,7 @@ async def test_a_failed_request_reserves_its_key(client: AsyncClient, png: bytes
     for _ in range(2):
         with pytest.raises(ValidationError) as caught:
             await client.upload(png, album_id=999_999, idempotency_key="once")
-        assert caught.value.field == "album_id"
+        assert caught.value.fields == ("album_id",)
     with pytest.raises(ConflictError):
         await client.upload(png, quality=1, idempotency_key="once")
 

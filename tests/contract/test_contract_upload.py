@@ -282,7 +282,7 @@ async def test_all_errors_of_a_request_are_reported_together(http: httpx2.AsyncC
 async def test_the_clients_error_names_the_option(client: AsyncClient, png: bytes) -> None:
     with pytest.raises(ValidationError) as caught:
         await client.upload(png, album_id=999_999)
-    assert (caught.value.field, caught.value.status) == ("album_id", 422)
+    assert (caught.value.fields, caught.value.status) == (("album_id",), 422)
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ async def test_the_clients_error_has_the_field_url(client: AsyncClient) -> None:
     for url in ("http://example.com/", "https://10.0.0.1/", "https://[fc00::1]/", "https://intranet/"):
         with pytest.raises(ValidationError) as caught:
             await client.webhooks.create(url)
-        assert caught.value.field == "url"
+        assert caught.value.fields == ("url",)
 
 
 async def test_each_event_is_delivered_to_each_subscribed_webhook(

@@ -25,12 +25,9 @@ if TYPE_CHECKING:
     from imagehost_client._batches import Batch
     from imagehost_client._doubles import Sleeper
     from imagehost_client._types import (
-        Attributes,
         DisplayedImage,
         ImageRef,
-        Loading,
-        PictureParams,
-        SourceFormat,
+        PictureOptions,
         SrcsetParams,
         TransformParams,
     )
@@ -279,7 +276,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
                 `jpeg`, `png`, `webp`, `avif`, `auto`).
 
         Raises:
-            ValueError: A value is out of its range.
+            BadRequestError: Values are out of their ranges.
         """
         return urls.image_url(image, cdn_url=self.config.cdn_url, **params)
 
@@ -302,37 +299,16 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
         self,
         image: DisplayedImage,
         widths: Iterable[int] = urls.DEFAULT_WIDTHS,
-        *,
-        alt: str | None = None,
-        loading: Loading = "lazy",
-        sizes: str = "100vw",
-        formats: Iterable[SourceFormat] = urls.DEFAULT_FORMATS,
-        attributes: Attributes | None = None,
-        **params: Unpack[PictureParams],
+        **options: Unpack[PictureOptions],
     ) -> str:
         """Return a responsive `<picture>` element; `images.signed_picture` is that of a private image.
 
         Args:
             image: The image.
             widths: Widths in pixels, limited to the image's width.
-            alt: The alternative text; by default the image's description.
-            loading: `lazy` to load the image only when it is near the viewport, or `eager`.
-            sizes: The `sizes` attribute: the display width.
-            formats: Formats offered before the stored one, in order of preference.
-            attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one,
-                and `True` is one without a value.
-            **params: `h` (the height at the largest of `widths`), `q` and `fit`.
+            **options: See `PictureOptions`.
         """
-        return urls.picture(
-            image,
-            widths,
-            alt=alt,
-            loading=loading,
-            sizes=sizes,
-            formats=formats,
-            attributes=attributes,
-            **params,
-        )
+        return urls.picture(image, widths, **options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(base_url={self.config.base_url!r})"

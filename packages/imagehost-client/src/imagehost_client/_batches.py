@@ -13,7 +13,7 @@ from typing import TypeVar, cast
 
 from attrs import define, evolve, field, frozen
 
-from imagehost_client._calls.arguments import require_integer
+from imagehost_client._calls.arguments import raise_faults
 from imagehost_client._calls.call import Call
 from imagehost_client._calls.images import get_image
 from imagehost_client._calls.uploads import (
@@ -46,6 +46,7 @@ from imagehost_client.errors import (
 )
 from imagehost_client.files import expand_sources
 from imagehost_client.models import Image
+from imagehost_client.urls import integer
 
 T = TypeVar("T")
 
@@ -190,9 +191,11 @@ class Batch:
     total: int = field(default=0, init=False)
 
     def __attrs_post_init__(self) -> None:
-        require_integer("parallel", self.parallel, 1)
+        faults = [integer(1)("parallel", self.parallel)]
         if self.files_per_request is not None:
-            require_integer("files_per_request", self.files_per_request, 1, MAX_FILES_PER_REQUEST)
+            check = integer(1, MAX_FILES_PER_REQUEST)
+            faults.append(check("files_per_request", self.files_per_request))
+        raise_faults(faults)
         upload(b"", **self.options)  # raises an error of the options also for a batch without files
         self.state = BatchState(self.config.retry.max_retry_after)
 

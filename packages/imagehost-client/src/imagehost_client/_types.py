@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import BinaryIO, Final, Literal, Protocol, TypedDict, runtime_checkable
@@ -40,6 +40,7 @@ __all__ = [
     "Loading",
     "OutputFormat",
     "PageOptions",
+    "PictureOptions",
     "PictureParams",
     "Progress",
     "RequestMethod",
@@ -244,6 +245,25 @@ class PictureParams(TypedDict, total=False):
     h: int | None
     q: int | None
     fit: Fit | None
+
+
+class PictureOptions(PictureParams, total=False):
+    """The options of a `<picture>` element.
+
+    Attributes:
+        alt: The alternative text; by default the image's description.
+        loading: `lazy`, the default, to load the image only when it is near the viewport, or `eager`.
+        sizes: The `sizes` attribute: the display width; by default `100vw`.
+        formats: Formats offered before the stored one, in order of preference; by default `avif` and `webp`.
+        attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one, and
+            `True` is one without a value.
+    """
+
+    alt: str | None
+    loading: Loading
+    sizes: str
+    formats: Iterable[SourceFormat]
+    attributes: Attributes | None
 
 
 class SrcsetParams(PictureParams, total=False):

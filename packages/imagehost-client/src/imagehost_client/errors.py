@@ -30,7 +30,8 @@ Errors can be pickled, and contain no tokens.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from imagehost_client.models import RateLimit
@@ -58,6 +59,8 @@ __all__ = [
     "WebhookVerificationError",
 ]
 
+MAX_QUOTED = 60
+"""Characters of a received value in `details`."""
 _FIELD = re.compile(r"\bfor ([\w\[\].-]+) but received\b")
 
 
@@ -100,10 +103,9 @@ class ImageHostError(Exception):
         super().__init__(self.message)
 
     @property
-    def field(self) -> str | None:
-        """The first parameter or file that `details` names, or `None`."""
-        match = _FIELD.search(self.details)
-        return match[1] if match else None
+    def fields(self) -> tuple[str, ...]:
+        """The parameters and files that `details` names, in its order."""
+        return tuple(dict.fromkeys(_FIELD.findall(self.details)))
 
     def __str__(self) -> str:
         text = f"{self.message}: {self.details}" if self.details else self.message
@@ -125,8 +127,8 @@ def _rebuild(
     return error
 
 
-class BadRequestError(ImageHostError):
-    """The request's syntax, query or path parameters are invalid."""
+class BadRequestError(ImageHostError, ValueError):
+    """The request's syntax, query or path parameters are invalid; `status` is `None` if it was not sent."""
 
     code = "BAD_REQUEST"
     default_status = 400
@@ -189,8 +191,8 @@ class UnsupportedMediaTypeError(ImageHostError):
     default_message = "The file format is not supported"
 
 
-class ValidationError(ImageHostError):
-    """The request is well-formed, but a value in it is invalid."""
+class ValidationError(ImageHostError, ValueError):
+    """A value in the request is invalid; `status` is `None` if it was not sent."""
 
     code = "VALIDATION_ERROR"
     default_status = 422
@@ -274,6 +276,22 @@ class WebhookVerificationError(ImageHostError, ValueError):
 
     code = "WEBHOOK_VERIFICATION"
     default_message = "The webhook could not be verified"
+
+
+Check = Callable[[str, object], str | None]
+"""A function that returns the fault of a wrong argument, by its name and value; `None` if it is valid."""
+
+
+def fault(name: str, expected: str, received: object) -> str:
+    """Return the details of an error, as the host has them; a long value is shortened."""
+    text = repr(received) if isinstance(received, str) else str(received)
+    shown = text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 1]}…"
+    return f"expected {expected} for {name} but received {shown}"
+
+
+def rule(expected: str, is_valid: Callable[[Any], bool]) -> Check:
+    """Return a check for a condition, whose faults say what is expected."""
+    return lambda name, value: None if is_valid(value) else fault(name, expected, value)
 
 
 _OF_HOSTS = [

@@ -20,7 +20,7 @@ from imagehost_client._types import UPLOADABLE
 from imagehost_client._types import Content as Content
 from imagehost_client._types import Readable as Readable
 from imagehost_client._types import Source as Source
-from imagehost_client.errors import SourceChangedError
+from imagehost_client.errors import SourceChangedError, ValidationError, fault
 
 SPOOL_BYTES = 1 << 20
 """The size, in bytes, from which a spooled stream is written to disk."""
@@ -71,15 +71,14 @@ def open_file(source: Source, filename: str | None = None) -> File:
 
     Raises:
         OSError: The file cannot be opened or read.
-        TypeError: The source has another type, or is a file in text mode.
-        ValueError: The source is a URL.
+        ValidationError: The source has another type, is a file in text mode, or is a URL.
     """
     content: object = source
     if isinstance(source, tuple):
         name, content = source
         filename = filename or name
     if isinstance(content, str) and content.lower().startswith(("http://", "https://")):
-        raise ValueError(f"expected a path or bytes for source but received {content!r}: download it first")
+        raise ValidationError(f"{fault('source', 'a path or bytes', content)}: download it first")
     if isinstance(content, (str, os.PathLike)):
         path = Path(content)
         return _measure(path.open("rb"), filename or path.name, close_on_done=True)
@@ -89,11 +88,8 @@ def open_file(source: Source, filename: str | None = None) -> File:
         stream_name = getattr(content, "name", None)
         name = Path(stream_name).name if isinstance(stream_name, str) else "image"
         return _measure(cast("BinaryIO", content), filename or name, close_on_done=False)
-    raise TypeError(
-        "expected a path, bytes, a binary file or (name, content), or for AsyncClient an asynchronous "
-        "iterable, for source "
-        f"but received {type(content).__name__}"
-    )
+    expected = "a path, bytes, a binary file or (name, content), or for AsyncClient an asynchronous iterable,"
+    raise ValidationError(f"expected {expected} for source but received {type(content).__name__}")
 
 
 def _measure(stream: BinaryIO, name: str, *, close_on_done: bool) -> File:

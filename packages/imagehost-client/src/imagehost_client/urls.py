@@ -10,7 +10,7 @@ import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import isqrt
-from typing import Literal, Unpack, cast, get_args
+from typing import Any, Literal, Unpack, cast, get_args
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from attrs import frozen
@@ -19,33 +19,58 @@ from imagehost_client._types import DELIVERABLE, Fit
 from imagehost_client._types import Attributes as Attributes
 from imagehost_client._types import DisplayedImage as DisplayedImage
 from imagehost_client._types import Loading as Loading
-from imagehost_client._types import PictureParams as PictureParams
+from imagehost_client._types import PictureOptions as PictureOptions
 from imagehost_client._types import SourceFormat as SourceFormat
 from imagehost_client._types import SrcsetParams as SrcsetParams
 from imagehost_client._types import TransformParams as TransformParams
+from imagehost_client.errors import BadRequestError, Check, ValidationError, fault, rule
 from imagehost_client.models import Image, PublicImage
 
 MAX_SIDE = 8192
 MAX_OUTPUT_PIXELS = 40_000_000
 """The maximum of `w` and `h`, in pixels."""
 
-RANGES: dict[str, int] = {"w": MAX_SIDE, "h": MAX_SIDE, "q": 100}
-"""The maximum of each numeric parameter; the minimum is 1."""
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "fit": get_args(Fit),
-    "fm": (*(info.extensions[0] for info in DELIVERABLE.values()), "auto"),
-}
-"""The values of the other parameters in URLs."""
-
 SYNONYMS = {name: info.extensions[0] for info in DELIVERABLE.values() for name in info.extensions[1:]}
 """Values that are accepted besides those in URLs."""
+
+OUTPUT_FORMATS = (*(name for info in DELIVERABLE.values() for name in info.extensions), "auto")
+"""The names of formats in which hosts deliver images."""
+
+
+def integer(minimum: int, maximum: int | None = None) -> Check:
+    """Return a check for integers in a range."""
+    bounds = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    return rule(
+        f"an integer {bounds}",
+        lambda value: type(value) is int and minimum <= value <= (value if maximum is None else maximum),
+    )
+
+
+def choice(*choices: str) -> Check:
+    """Return a check for one of several strings."""
+    return rule(f"one of {', '.join(choices)}", lambda value: isinstance(value, str) and value in choices)
+
+
+TRANSFORM_CHECKS: dict[str, Check] = {
+    "w": integer(1, MAX_SIDE),
+    "h": integer(1, MAX_SIDE),
+    "q": integer(1, 100),
+    "fit": choice(*get_args(Fit)),
+    "fm": choice(*OUTPUT_FORMATS),
+}
+"""The checks of transform parameters, in the order of URLs."""
 
 DEFAULT_WIDTHS = (320, 640, 960, 1280, 1920, 2560)
 """The default widths of a `srcset`, from phones to large screens."""
 
-DEFAULT_FORMATS: tuple[SourceFormat, ...] = ("avif", "webp")
-"""The formats that a `<picture>` element offers by default before the stored one."""
+PICTURE_DEFAULTS: PictureOptions = {
+    "alt": None,
+    "loading": "lazy",
+    "sizes": "100vw",
+    "formats": ("avif", "webp"),
+    "attributes": None,
+}
+"""The options of a `<picture>` element beside its transform parameters."""
 
 MIME_TYPES = {info.extensions[0]: info.media_type for info in DELIVERABLE.values()}
 """The media types of formats by their names in URLs."""
@@ -58,53 +83,40 @@ _ATTRIBUTE = re.compile(r"[^\s\"'<>/=\x00-\x1f\x7f]+")
 """The name of an HTML attribute."""
 
 
-def parse_image_id(text: str) -> str:
+def parse_image_id(text: str) -> str | None:
     """Return the image id in a URL: of delivery, of the API, or of a page. Any other text is returned as is.
 
     Args:
         text: A URL that begins with `http://` or `https://`, or an id.
 
-    Raises:
-        ValueError: The URL has no image id in its path.
+    Returns:
+        `None` for a URL without an image id in its path.
     """
     if not text.lower().startswith(("http://", "https://")):
         return text
     ids = _ID_SEGMENT.findall(urlsplit(text).path)
-    if not ids:
-        raise ValueError(f"expected an image id or an image's URL for image but received {text!r}")
-    return str(ids[-1])
+    return str(ids[-1]) if ids else None
 
 
-def build_query(params: Mapping[str, object]) -> dict[str, int | str]:
+def build_query(params: Mapping[str, object], prefix: str = "") -> dict[str, int | str]:
     """Return the query of transform parameters, in the order w, h, q, fit, fm.
 
     Args:
-        params: Values by name. `w` and `h` are pixels after applying the EXIF orientation.
+        params: Values by name; `None` omits one. `w` and `h` are pixels after applying the EXIF orientation.
+        prefix: What the names have in front in errors.
 
     Raises:
-        ValueError: A value is out of its range.
+        BadRequestError: Values are not allowed; `details` names all of them.
         TypeError: A parameter is unknown.
     """
-    unknown = sorted(set(params) - set(RANGES) - set(CHOICES))
+    unknown = sorted(set(params) - set(TRANSFORM_CHECKS))
     if unknown:
         raise TypeError(f"expected w, h, q, fit or fm for a parameter but received {unknown[0]!r}")
-    query: dict[str, int | str] = {}
-    for name, maximum in RANGES.items():
-        value = params.get(name)
-        if value is None:
-            continue
-        if type(value) is not int or not 1 <= value <= maximum:
-            raise ValueError(f"expected an integer from 1 to {maximum} for {name} but received {value!r}")
-        query[name] = value
-    for name, choices in CHOICES.items():
-        value = params.get(name)
-        if value is None:
-            continue
-        text = SYNONYMS.get(value, str(value)) if isinstance(value, str) else None
-        if text not in choices:
-            raise ValueError(f"expected one of {', '.join(choices)} for {name} but received {value!r}")
-        query[name] = text
-    return query
+    given = {name: params[name] for name in TRANSFORM_CHECKS if params.get(name) is not None}
+    faults = [TRANSFORM_CHECKS[name](prefix + name, value) for name, value in given.items()]
+    if any(faults):
+        raise BadRequestError("; ".join(filter(None, faults)))
+    return {name: SYNONYMS.get(str(value), cast("int | str", value)) for name, value in given.items()}
 
 
 def image_url(
@@ -118,13 +130,13 @@ def image_url(
         **params: `w` and `h` (pixels), `q` (1–100), `fit` and `fm`.
 
     Raises:
-        ValueError: A value is out of its range.
+        BadRequestError: Values are out of their ranges.
     """
     if not isinstance(image, str):
         return _build_url(image.url, params)
     image_id = parse_image_id(image)
     if not image_id or "/" in image_id or not cdn_url:
-        raise ValueError(f"expected an image or its id, and a cdn_url, for image but received {image!r}")
+        raise ValidationError(fault("image", "an image or its id, and a cdn_url,", image))
     return _build_url(f"{cdn_url.rstrip('/')}/{quote(image_id, safe='')}", params)
 
 
@@ -147,8 +159,8 @@ def srcset(
         **params: `h` (the height at the largest of `widths`), `q`, `fit` and `fm`.
 
     Raises:
-        ValueError: There are no widths, a value is out of its range, or `fit` is `inside` or `outside` with
-            `h`.
+        BadRequestError: There are no widths, a value is out of its range, or `fit` is `inside` or `outside`
+            with `h`.
         TypeError: A parameter is unknown, or is a width.
     """
     variants = srcset_variants(image, widths, params)
@@ -169,7 +181,7 @@ def srcset_variants(
         variants = [{**params, "w": width} for width in effective_widths(image, requested)]
     else:
         if params.get("fit") in {"inside", "outside"}:
-            raise ValueError(f"expected cover, contain or fill for fit with h but received {params['fit']!r}")
+            raise BadRequestError(fault("fit", "cover, contain or fill, beside h,", params["fit"]))
         variants = [
             {**params, "w": width, "h": min(image.height, _scaled_height(width, max(requested), height))}
             for width in effective_widths(image, requested, height)
@@ -183,9 +195,9 @@ def _scaled_height(width: int, box_width: int, box_height: int) -> int:
 
 
 def require_displayed(image: object) -> None:
-    """Raise TypeError unless `image` has the attributes of a `DisplayedImage`."""
+    """Raise ValidationError unless `image` has the attributes of a `DisplayedImage`."""
     if not all(hasattr(image, name) for name in ("url", "width", "height", "description", "placeholder")):
-        raise TypeError(f"expected an image's record for image but received {image!r}")
+        raise ValidationError(fault("image", "an image's record", image))
 
 
 def format_srcset(variants: Sequence[TransformParams], urls: Sequence[str]) -> str:
@@ -202,11 +214,11 @@ def effective_widths(image: DisplayedImage, widths: Iterable[int], height: int |
         height: The height at the largest of `widths`; by default that of the image's aspect ratio.
 
     Raises:
-        ValueError: There are no widths, or one is not a positive integer.
+        BadRequestError: There are no widths, or one is not a positive integer.
     """
     requested = list(widths)
     if not requested or any(type(value) is not int or value < 1 for value in requested):
-        raise ValueError(f"expected positive integers for widths but received {requested!r}")
+        raise BadRequestError(fault("widths", "positive integers", requested))
     limit = min(image.width, MAX_SIDE)
     box_width, box_height = image.width, image.height
     if height is not None:
@@ -253,15 +265,7 @@ class PicturePlan:
 
 
 def picture(
-    image: DisplayedImage,
-    widths: Iterable[int] = DEFAULT_WIDTHS,
-    *,
-    alt: str | None = None,
-    loading: Loading = "lazy",
-    sizes: str = "100vw",
-    formats: Iterable[SourceFormat] = DEFAULT_FORMATS,
-    attributes: Attributes | None = None,
-    **params: Unpack[PictureParams],
+    image: DisplayedImage, widths: Iterable[int] = DEFAULT_WIDTHS, **options: Unpack[PictureOptions]
 ) -> str:
     """Return a responsive `<picture>` element, with several formats and sizes and no layout shift.
 
@@ -271,50 +275,26 @@ def picture(
     Args:
         image: The image.
         widths: Widths in pixels, limited to the image's width.
-        alt: The alternative text; by default the image's description.
-        loading: `lazy` to load the image only when it is near the viewport, or `eager`.
-        sizes: The `sizes` attribute: the display width.
-        formats: Formats offered before the stored one, in order of preference.
-        attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one,
-            and `True` is one without a value.
-        **params: `q` and `fit` of every URL, and `h`: the height at the largest of `widths`. A crop to 16:9
-            is `picture(image, [640, 1280], h=720, fit="cover")`.
+        **options: See `PictureOptions`. A crop to 16:9 is `picture(image, [640, 1280], h=720, fit="cover")`.
 
     Raises:
-        ValueError: A value is out of its range, an attribute is one of the URLs' or has an invalid name, or
-            `fit` is `inside` or `outside` with `h`.
+        BadRequestError: A value is out of its range, or `fit` is `inside` or `outside` with `h`.
+        ValidationError: An attribute is one of the URLs', or has an invalid name.
     """
-    plan = plan_picture(
-        image,
-        widths,
-        alt=alt,
-        loading=loading,
-        sizes=sizes,
-        formats=formats,
-        attributes=attributes,
-        params=params,
-    )
+    plan = plan_picture(image, widths, options)
     return plan.html([_build_url(image.url, variant) for variant in plan.variants])
 
 
-def plan_picture(
-    image: DisplayedImage,
-    widths: Iterable[int],
-    *,
-    alt: str | None,
-    loading: str,
-    sizes: str,
-    formats: Iterable[str],
-    attributes: Attributes | None,
-    params: Mapping[str, object],
-) -> PicturePlan:
+def plan_picture(image: DisplayedImage, widths: Iterable[int], options: PictureOptions) -> PicturePlan:
     """Return a `<picture>` element without its URLs; arguments and errors are those of `picture`."""
     require_displayed(image)
+    given: dict[str, Any] = {**PICTURE_DEFAULTS, **options}
+    alt, loading, sizes, formats, attributes = (given.pop(name) for name in PICTURE_DEFAULTS)
     if loading not in {"lazy", "eager"}:
-        raise ValueError(f"expected lazy or eager for loading but received {loading!r}")
+        raise ValidationError(fault("loading", "lazy or eager", loading))
     offered = tuple(_source_format(fm) for fm in formats)
     requested = list(widths)
-    lists = [srcset_variants(image, requested, {**params, "fm": fm}) for fm in (None, *offered)]
+    lists = [srcset_variants(image, requested, {**given, "fm": fm}) for fm in (None, *offered)]
     largest = lists[0][-1]
     cropped = largest.get("h") is not None
     own: dict[str, str | int | bool | None] = {
@@ -328,7 +308,7 @@ def plan_picture(
     }
     for name, value in (attributes or {}).items():
         if name.lower() in {"src", "srcset", "sizes"} or not _ATTRIBUTE.fullmatch(name):
-            raise ValueError(f"expected the name of another attribute for attributes but received {name!r}")
+            raise ValidationError(fault("attributes", "the name of another attribute", name))
         own[name.lower()] = value
     return PicturePlan(
         variants=(largest, *(variant for variants in lists for variant in variants)),
@@ -351,7 +331,7 @@ def _attributes(values: Mapping[str, str | Literal[True]]) -> str:
 def _source_format(fm: str) -> str:
     name = SYNONYMS.get(fm, str(fm))
     if name not in MIME_TYPES:
-        raise ValueError(f"expected one of {', '.join(MIME_TYPES)} for formats but received {fm!r}")
+        raise BadRequestError(fault("formats", f"one of {', '.join(MIME_TYPES)}", fm))
     return name
 
 

@@ -29,6 +29,7 @@ from imagehost_client._types import (
     SessionRef,
     Unset,
 )
+from imagehost_client.errors import BadRequestError
 from imagehost_client.models import (
     Account,
     AccountLimits,
@@ -46,7 +47,7 @@ from imagehost_client.models import (
 )
 
 
-@partial(checked, options=PageOptions)
+@partial(checked, error=BadRequestError)
 def list_keys(**paging: Unpack[PageOptions]) -> Call[Page[ApiKey]]:
     """List your API keys; this and all calls on keys require a session token.
 
@@ -148,7 +149,7 @@ def renew_signing_secret() -> Call[SigningSecretRenewed]:
     return evolve(call, idempotent=False)
 
 
-@partial(checked, options=PageOptions)
+@partial(checked, error=BadRequestError)
 def list_sessions(**paging: Unpack[PageOptions]) -> Call[Page[Session]]:
     """List your sessions that have not expired, newest first; this requires a session token.
 
@@ -182,7 +183,7 @@ def delete_session(session: SessionRef | None = None) -> Call[SignedOut]:
     return Call(method="DELETE", path=path, decode=lambda _: SignedOut(), on_not_found=SignedOut())
 
 
-@partial(checked, options=PageOptions)
+@partial(checked, error=BadRequestError)
 def list_accounts(**paging: Unpack[PageOptions]) -> Call[Page[ManagedAccount]]:
     """List all accounts, newest first; this requires the session token of an operator.
 
@@ -193,7 +194,7 @@ def list_accounts(**paging: Unpack[PageOptions]) -> Call[Page[ManagedAccount]]:
     return paged("/accounts", "accounts", ManagedAccount, **paging)
 
 
-@partial(checked, options=AccountProperties)
+@checked
 def create_account(
     username: str, password: str, **properties: Unpack[AccountProperties]
 ) -> Call[ManagedAccount]:
@@ -227,7 +228,7 @@ def get_managed_account(account: AccountRef) -> Call[ManagedAccount]:
     return single("GET", ManagedAccount, "accounts", account_id_of(account))
 
 
-@partial(checked, options=AccountProperties)
+@checked
 def update_account(
     account: AccountRef, *, suspended: bool | Unset = UNSET, **properties: Unpack[AccountProperties]
 ) -> Call[ManagedAccount]:

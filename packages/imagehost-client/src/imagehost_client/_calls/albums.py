@@ -8,13 +8,14 @@ from typing import Unpack
 
 from attrs import evolve
 
-from imagehost_client._calls.arguments import album_id_of, checked, image_id_of
+from imagehost_client._calls.arguments import album_id_of, checked, image_ids_of, text
 from imagehost_client._calls.call import Call, drop_none, drop_unset, paged, single
 from imagehost_client._types import UNSET, AlbumRef, ImageRef, PageOptions, Unset
-from imagehost_client.models import Album, DeletedAlbum, Image, Membership, Page, PublicImage
+from imagehost_client.errors import BadRequestError
+from imagehost_client.models import Album, DeletedAlbum, Membership, Page
 
 
-@partial(checked, options=PageOptions)
+@partial(checked, error=BadRequestError)
 def list_albums(**paging: Unpack[PageOptions]) -> Call[Page[Album]]:
     """List your albums, newest first.
 
@@ -25,7 +26,7 @@ def list_albums(**paging: Unpack[PageOptions]) -> Call[Page[Album]]:
     return paged("/albums", "albums", Album, **paging)
 
 
-@checked
+@partial(checked, name=text(1, 100))
 def create_album(
     name: str,
     *,
@@ -55,7 +56,7 @@ def get_album(album: AlbumRef) -> Call[Album]:
     return single("GET", Album, "albums", album_id_of(album))
 
 
-@checked
+@partial(checked, name=text(1, 100))
 def update_album(
     album: AlbumRef,
     *,
@@ -75,7 +76,7 @@ def update_album(
     return single("PATCH", Album, "albums", album_id_of(album), body=body)
 
 
-@checked
+@partial(checked, error=BadRequestError)
 def delete_album(album: AlbumRef, *, delete_images: bool = False) -> Call[DeletedAlbum]:
     """Delete an album; its images are kept by default.
 
@@ -112,7 +113,5 @@ def remove_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Cal
 
 
 def _members(method: str, album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
-    if isinstance(images, (str, Image, PublicImage)):
-        images = (images,)
-    body = {"image_ids": [image_id_of(image) for image in images]}
+    body = {"image_ids": image_ids_of(images)}
     return single(method, Membership, "albums", album_id_of(album), "images", body=body)

@@ -1,5 +1,6 @@
-"""Arguments of operations: the ids of records, and checks by type and value before a request is sent.
+"""Arguments of operations: the ids of records, and checks before a request is sent.
 
+A wrong argument raises the error that the host would respond with, and all of them are reported together.
 Only rules that hold on every host are checked. Those that depend on the host or its version, such as scopes
 and the kinds of events it knows, are the host's.
 """
@@ -9,36 +10,17 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import update_wrapper
 from typing import ParamSpec, TypeVar
 
 from attrs import fields
 
-from imagehost_client._types import (
-    UNSET,
-    AccountRef,
-    AlbumRef,
-    DeliveryRef,
-    ImageRef,
-    KeyRef,
-    SessionRef,
-    WebhookRef,
-)
-from imagehost_client.models import (
-    AccountLimits,
-    Album,
-    ApiKey,
-    Image,
-    ManagedAccount,
-    PublicImage,
-    Role,
-    Session,
-    Webhook,
-    WebhookDelivery,
-)
-from imagehost_client.urls import parse_image_id
+from imagehost_client._types import UNSET, AccountRef, AlbumRef, ImageRef
+from imagehost_client.errors import BadRequestError, Check, ImageHostError, ValidationError, fault, rule
+from imagehost_client.models import AccountLimits, Result, Role
+from imagehost_client.urls import choice, integer, parse_image_id
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,26 +30,25 @@ def album_id_of(album: AlbumRef) -> str:
     """Return the id of an album in decimal, given as the album, an integer or a decimal string.
 
     Raises:
-        ValueError: The id is not a positive integer.
+        ValidationError: The id is not a positive integer.
     """
-    return _decimal("album_id", album.id if isinstance(album, Album) else album)
+    return _decimal("album_id", album)
 
 
 def account_id_of(account: AccountRef) -> str:
     """Return the id of an account in decimal, given as the account, an integer or a decimal string.
 
     Raises:
-        ValueError: The id is not a positive integer.
+        ValidationError: The id is not a positive integer.
     """
-    return _decimal("account", account.id if isinstance(account, ManagedAccount) else account)
+    return _decimal("account", account)
 
 
-def _decimal(name: str, number: int | str) -> str:
-    if not isinstance(number, (int, str)):
-        raise TypeError(f"expected a positive integer for {name} but received {number!r}")
-    text = str(number)
-    if isinstance(number, bool) or not (text.isascii() and text.isdecimal()) or text[0] == "0":
-        raise ValueError(f"expected a positive integer for {name} but received {text!r}")
+def _decimal(name: str, record: object) -> str:
+    number = _record_id(record)
+    text = str(number) if isinstance(number, int | str) and not isinstance(number, bool) else ""
+    if not (text.isascii() and text.isdecimal()) or text[0] == "0":
+        raise ValidationError(fault(name, "a positive integer", number))
     return text
 
 
@@ -75,33 +56,57 @@ def image_id_of(image: ImageRef) -> str:
     """Return the id of an image, given as the image, its id, or any of its URLs.
 
     Raises:
-        TypeError: The argument is neither an image nor a string.
-        ValueError: The string is empty, or a URL without an image id in its path.
+        ValidationError: The argument is neither an image nor text, or a URL without an image id in its path.
     """
-    if isinstance(image, Image | PublicImage):
-        return image.id
-    if not isinstance(image, str):
-        raise TypeError(f"expected an image, its id or its URL for image but received {image!r}")
-    if not image:
-        raise ValueError("expected an id or a URL for image but received an empty string")
-    return parse_image_id(image)
+    return image_ids_of((image,), "image")[0]
 
 
-def id_of(record: KeyRef | SessionRef | WebhookRef | DeliveryRef) -> str:
+def image_ids_of(images: object, name: str = "image_ids[{}]") -> list[str]:
+    """Return the ids of one or more images, given as `image_id_of` takes them.
+
+    Args:
+        images: Images, ids or URLs; or one of them.
+        name: The name of each in errors, with its index.
+
+    Raises:
+        ValidationError: There are none, or some are not images; `details` names all of them.
+    """
+    given = as_list(images)
+    if not given:
+        raise ValidationError(fault(name.partition("[")[0], "one or more images", images))
+    ids, faults = [], []
+    for index, image in enumerate(given):
+        image_id = _record_id(image)
+        if isinstance(image_id, str) and (found := parse_image_id(image_id)):
+            ids.append(found)
+        else:
+            faults.append(fault(name.format(index), "an image, its id or its URL", image))
+    raise_faults(faults)
+    return ids
+
+
+def as_list(images: object) -> list[object]:
+    """Return one image or several as a list; an empty one for what is neither."""
+    if isinstance(images, str | Result):
+        return [images]
+    return list(images) if isinstance(images, Iterable) and not isinstance(images, bytes) else []
+
+
+def id_of(record: object) -> str:
     """Return the id of a record, given as the record or its id.
 
     Raises:
-        TypeError: The argument is neither a record nor a string.
+        ValidationError: The argument is neither a record nor text.
     """
-    if isinstance(record, ApiKey | Session | Webhook | WebhookDelivery):
-        return record.id
-    if not isinstance(record, str):
-        raise TypeError(f"expected a record or its id but received {record!r}")
-    return record
+    record_id = _record_id(record)
+    if not isinstance(record_id, str):
+        raise ValidationError(fault("id", "a record or its id", record))
+    return record_id
 
 
-Check = Callable[[str, object], None]
-"""A function that raises TypeError or ValueError for a wrong argument, by its name and value."""
+def _record_id(record: object) -> object:
+    return getattr(record, "id", record) if isinstance(record, Result) else record
+
 
 MAX_DESCRIPTION = 2_000
 """The maximum length of a description, in characters."""
@@ -109,194 +114,158 @@ MAX_LIFETIME_SECONDS = 365 * 24 * 3600
 """The maximum lifetime of a signed URL, in seconds."""
 
 
-def require_integer(name: str, value: object, minimum: int, maximum: int | None = None) -> None:
-    """Raise TypeError unless `value` is an integer, and ValueError unless it is in its range."""
-    if type(value) is not int:
-        raise TypeError(f"expected an integer for {name} but received {value!r}")
-    if value < minimum or (maximum is not None and value > maximum):
-        bounds = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
-        raise ValueError(f"expected an integer {bounds} for {name} but received {value}")
+def text(minimum: int = 0, maximum: int | None = None) -> Check:
+    """Return a check for strings by their length in characters."""
+    bounds = f"at least {minimum}" if maximum is None else f"{minimum} to {maximum}"
+    return rule(
+        f"text of {bounds} characters",
+        lambda value: isinstance(value, str) and minimum <= len(value) <= (maximum or len(value)),
+    )
 
 
-def integer(minimum: int, maximum: int | None = None) -> Check:
-    """Return a check for integers in a range."""
-    return lambda name, value: require_integer(name, value, minimum, maximum)
+def secret(name: str, value: object) -> str | None:
+    """Return the fault of a password, which does not quote it."""
+    return (
+        None if isinstance(value, str) and value else f"expected text for {name} but received another value"
+    )
 
 
-def text(minimum: int = 0, maximum: int | None = None, *, is_secret: bool = False) -> Check:
-    """Return a check for strings by their length in characters; a secret is not in the error."""
-
-    def check(name: str, value: object) -> None:
-        if not isinstance(value, str):
-            raise TypeError(f"expected a string for {name} but received {type(value).__name__}")
-        if len(value) < minimum or (maximum is not None and len(value) > maximum):
-            bounds = f"at least {minimum}" if maximum is None else f"{minimum} to {maximum}"
-            received = "another number" if is_secret else len(value)
-            raise ValueError(f"expected {bounds} characters for {name} but received {received}")
-
-    return check
+def raise_faults(faults: Iterable[str | None], error: type[ImageHostError] = ValidationError) -> None:
+    """Raise one error with all faults, if there are any."""
+    if details := "; ".join(filter(None, faults)):
+        raise error(details)
 
 
-def choice(*choices: str) -> Check:
-    """Return a check for one of several strings."""
-
-    def check(name: str, value: object) -> None:
-        if not isinstance(value, str):
-            raise TypeError(f"expected a string for {name} but received {value!r}")
-        if value not in choices:
-            raise ValueError(f"expected one of {', '.join(choices)} for {name} but received {value!r}")
-
-    return check
-
-
-def _boolean(name: str, value: object) -> None:
-    if not isinstance(value, bool):
-        raise TypeError(f"expected True or False for {name} but received {value!r}")
-
-
-def _strings(name: str, value: object) -> None:
-    if not isinstance(value, (list, tuple, set, frozenset)):
-        raise TypeError(f"expected a list of strings for {name} but received {value!r}")
-    for item in value:
-        text(1)(name, item)
-
-
-def _url(name: str, value: object) -> None:
-    text(1)(name, value)
-    if not str(value).lower().startswith(("https://", "http://")):
-        raise ValueError(f"expected an absolute URL for {name} but received {value!r}")
-
-
-def _datetime(name: str, value: object) -> None:
-    if not isinstance(value, datetime):
-        raise TypeError(f"expected a datetime for {name} but received {value!r}")
-    if value.tzinfo is None:
-        raise ValueError(f"expected a time with a UTC offset for {name} but received {value.isoformat()}")
-
-
-def _time(name: str, value: object) -> None:
+def is_time(value: object) -> bool:
+    """Return whether a value is a time with a UTC offset, or its text in RFC 3339."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.upper())
         except ValueError:
-            raise ValueError(f"expected a time in RFC 3339 for {name} but received {value!r}") from None
-    _datetime(name, value)
+            return False
+    return isinstance(value, datetime) and value.tzinfo is not None
 
 
-def _idempotency_key(name: str, value: object) -> None:
-    text(1, 255)(name, value)
-    if not (str(value).isascii() and str(value).isprintable()):
-        raise ValueError(f"expected printable ASCII for {name} but received other characters")
-
-
-def _path(name: str, value: object) -> None:
-    text(1)(name, value)
-    if not re.fullmatch(r"/[!$&-;=@A-Z_a-z~%]*", str(value)):
-        raise ValueError(f"expected an escaped path that begins with / for {name} but received {value!r}")
-
-
-def _callable(name: str, value: object) -> None:
-    if not callable(value):
-        raise TypeError(f"expected a function for {name} but received {value!r}")
-
-
-def _target(name: str, value: object) -> None:
-    if not (isinstance(value, (str, os.PathLike)) or hasattr(value, "write")):
-        raise TypeError(f"expected a path or an open binary file for {name} but received {value!r}")
-    if value == "":
-        raise ValueError(f"expected a path for {name} but received an empty string")
-
-
-def _mapping(name: str, value: object) -> None:
-    if not isinstance(value, Mapping):
-        raise TypeError(f"expected a mapping for {name} but received {value!r}")
-    for key in value:
-        text(1)(name, key)
-
+_BOOLEAN = rule("true or false", lambda value: isinstance(value, bool))
+_STRINGS = rule(
+    "a list of texts",
+    lambda value: (
+        isinstance(value, list | tuple | set | frozenset)
+        and all(isinstance(item, str) and item for item in value)
+    ),
+)
+_TIME = rule("a time with a UTC offset, or its text in RFC 3339,", is_time)
+_KEY = rule(
+    "1 to 255 printable ASCII characters",
+    lambda value: (
+        isinstance(value, str) and 1 <= len(value) <= 255 and value.isascii() and value.isprintable()
+    ),
+)
+_MAPPING = rule(
+    "a mapping",
+    lambda value: isinstance(value, Mapping) and all(isinstance(key, str) and key for key in value),
+)
+_LIMIT = integer(0)
 
 CHECKS: dict[str, Check] = {
     "page": integer(1),
     "per_page": integer(1, 100),
     "cursor": text(1),
-    "q": text(0, 100),
     "sort": choice(*(f"{sign}{name}" for name in ("created_at", "filename", "size") for sign in ("", "-"))),
-    "created_after": _time,
-    "created_before": _time,
+    "created_after": _TIME,
+    "created_before": _TIME,
     "filename": text(1),
     "description": text(0, MAX_DESCRIPTION),
     "quality": integer(1, 100),
-    "remove_exif": _boolean,
-    "convert_to_webp": _boolean,
-    "auto_rename": _boolean,
-    "is_public": _boolean,
-    "is_active": _boolean,
-    "suspended": _boolean,
-    "delete_images": _boolean,
-    "checksum": _boolean,
-    "idempotency_key": _idempotency_key,
-    "if_none_match": _idempotency_key,
+    **dict.fromkeys(("remove_exif", "convert_to_webp", "auto_rename", "is_public", "is_active"), _BOOLEAN),
+    **dict.fromkeys(("suspended", "delete_images", "checksum"), _BOOLEAN),
+    "idempotency_key": _KEY,
+    "if_none_match": _KEY,
     "method": choice("GET", "POST", "PUT", "PATCH", "DELETE"),
-    "path": _path,
-    "json": _mapping,
-    "query": _mapping,
-    "progress": _callable,
-    "target": _target,
+    "path": rule(
+        "an escaped path that begins with /",
+        lambda value: isinstance(value, str) and re.fullmatch(r"/[!$&-;=@A-Z_a-z~%]*", value) is not None,
+    ),
+    **dict.fromkeys(("json", "query", "attributes"), _MAPPING),
+    "progress": rule("a function", callable),
+    "target": rule(
+        "a path or an open binary file",
+        lambda value: value != "" and (isinstance(value, str | os.PathLike) or hasattr(value, "write")),
+    ),
     "expires_in": integer(1, MAX_LIFETIME_SECONDS),
     "alt": text(),
     "loading": choice("lazy", "eager"),
     "sizes": text(1),
-    "attributes": _mapping,
-    "expires_at": _datetime,
-    "name": text(1, 100),
-    "scopes": _strings,
-    "events": _strings,
-    "url": _url,
+    "expires_at": rule(
+        "a time with a UTC offset", lambda value: isinstance(value, datetime) and is_time(value)
+    ),
+    "name": text(0, 100),
+    "scopes": _STRINGS,
+    "events": _STRINGS,
+    "url": rule(
+        "an absolute URL",
+        lambda value: isinstance(value, str) and value.lower().startswith(("https://", "http://")),
+    ),
     "username": text(1),
-    "password": text(1, is_secret=True),
-    "current_password": text(1, is_secret=True),
-    "new_password": text(1, is_secret=True),
+    **dict.fromkeys(("password", "current_password", "new_password"), secret),
     "role": choice(*Role),
-    "quota_bytes": integer(0),
-    **{limit.name: integer(0) for limit in fields(AccountLimits)},
+    "quota_bytes": _LIMIT,
+    **{limit.name: _LIMIT for limit in fields(AccountLimits)},
 }
-"""The checks of arguments by name; images, albums and other records are checked where their ids are read."""
+"""The checks of arguments by name; ids and transform parameters are checked where they are read."""
+
+_UNCHECKED: tuple[Check, bool, bool] = (lambda _name, _value: None, False, False)
 
 
 def checked(
-    function: Callable[P, T], *, options: type[object] | None = None, **own_checks: Check
+    function: Callable[P, T],
+    *,
+    error: type[ImageHostError] = ValidationError,
+    **own_checks: Check,
 ) -> Callable[P, T]:
-    """Return `function` with checks of its arguments.
+    """Return `function` with checks of its arguments, whose faults are raised together.
 
     `None` and `UNSET` are accepted where the annotation of a parameter names them.
 
     Args:
         function: A function that builds calls.
-        options: The typed dictionary of its further keyword arguments, where these are checked here.
+        error: The class of the host's error: `BadRequestError` for parameters of a URL.
         **own_checks: The checks of parameters whose names mean something else in other functions.
     """
     signature = inspect.signature(function)
     known = {**CHECKS, **own_checks}
-    named = {
-        name: parameter.annotation
-        for name, parameter in signature.parameters.items()
-        if parameter.kind is not parameter.VAR_KEYWORD
-    }
-    further: dict[str, object] = {} if options is None else options.__annotations__
+    annotations: dict[str, object] = {}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            keywords = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
+            annotations |= getattr(inspect.getmodule(function), keywords).__annotations__
+        else:
+            annotations[name] = parameter.annotation
     checks = {
         name: (known[name], "None" in str(annotation), "Unset" in str(annotation))
-        for name, annotation in {**named, **further}.items()
+        for name, annotation in annotations.items()
         if name in known
     }
 
     def build(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = signature.bind(*args, **kwargs)
+        if unknown := sorted(bound.kwargs.keys() - annotations.keys()):
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}")
+        faults = []
         for name, value in {**bound.arguments, **bound.kwargs}.items():
-            if options is not None and not (name in further or name in signature.parameters):
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
-            if name in checks:
-                check, is_optional, is_settable = checks[name]
-                if not ((value is None and is_optional) or (value is UNSET and is_settable)):
-                    check(name, value)
-        return function(*args, **kwargs)
+            check, is_optional, is_settable = checks.get(name, _UNCHECKED)
+            if not ((value is None and is_optional) or (value is UNSET and is_settable)):
+                faults.append(check(name, value))
+        if bound.kwargs.get("page") is not None and bound.kwargs.get("cursor") is not None:
+            faults.append(fault("page", "no page number together with a cursor", bound.kwargs["page"]))
+        try:
+            call = function(*args, **kwargs)
+        except (BadRequestError, ValidationError) as found:
+            faults.append(found.details)
+        except Exception:  # wrong arguments may break what is built of them
+            if not any(faults):
+                raise
+        raise_faults(faults, error)
+        return call
 
     return update_wrapper(build, function)

@@ -12,6 +12,7 @@ from attrs import define, evolve, field, frozen
 from imagehost_client import _wire
 from imagehost_client._calls.arguments import checked
 from imagehost_client._types import BY_EXTENSION, UNSET, Progress, RequestMethod, Source
+from imagehost_client.errors import ValidationError, fault
 from imagehost_client.models import Page, ResponseMeta, Result, ResultList
 
 T = TypeVar("T")
@@ -106,10 +107,10 @@ def path_segment(text: str) -> str:
     """Return an id as an escaped path segment.
 
     Raises:
-        ValueError: The id would change the path.
+        ValidationError: The id would change the path.
     """
     if text in {"", ".", ".."}:
-        raise ValueError(f"expected an id but received {text!r}")
+        raise ValidationError(fault("id", "an id", text))
     return quote(text, safe="")
 
 
@@ -127,26 +128,14 @@ def single(method: str, kind: type[R], *path: str, body: Mapping[str, object] | 
 
 
 def paged(path: str, name: str, kind: type[R], **query: str | int | None) -> Call[Page[R]]:
-    """Return a call whose result is a page of records, which the response has in `name`.
-
-    Raises:
-        ValueError: The query has both a page and a cursor.
-    """
-    if query.get("page") is not None and query.get("cursor") is not None:
-        raise ValueError("expected page or cursor for cursor but received both")
+    """Return a call whose result is a page of records, which the response has in `name`."""
     return Call(
         method="GET", path=path, decode=partial(_wire.decode_page, kind, name), query=query_pairs(**query)
     )
 
 
 def string_list(values: Sequence[str] | None) -> list[str] | None:
-    """Return a list of strings.
-
-    Raises:
-        TypeError: The argument is a string, which would become a list of its characters.
-    """
-    if isinstance(values, str):
-        raise TypeError(f"expected a list of strings but received {values!r}")
+    """Return a list of strings."""
     return None if values is None else [str(value) for value in values]
 
 

@@ -11,7 +11,15 @@ from urllib.parse import urlencode
 from attrs import evolve, field, frozen
 
 from imagehost_client import _wire
-from imagehost_client._calls.arguments import album_id_of, checked, choice, image_id_of
+from imagehost_client._calls.arguments import (
+    album_id_of,
+    as_list,
+    checked,
+    image_id_of,
+    image_ids_of,
+    raise_faults,
+    text,
+)
 from imagehost_client._calls.call import (
     Call,
     OpenResponse,
@@ -26,15 +34,12 @@ from imagehost_client._types import (
     STORED_FORMATS,
     UNSET,
     AlbumRef,
-    Attributes,
     ImageRef,
     ImageSort,
-    Loading,
     PageOptions,
-    PictureParams,
+    PictureOptions,
     Progress,
     SignItem,
-    SourceFormat,
     SrcsetParams,
     StoredFormat,
     Target,
@@ -42,6 +47,7 @@ from imagehost_client._types import (
     TransformParams,
     Unset,
 )
+from imagehost_client.errors import BadRequestError, ValidationError, fault
 from imagehost_client.models import (
     BulkResult,
     BulkStatus,
@@ -57,9 +63,9 @@ from imagehost_client.models import (
     SignedUrl,
 )
 from imagehost_client.urls import (
-    DEFAULT_FORMATS,
     DEFAULT_WIDTHS,
     build_query,
+    choice,
     format_srcset,
     plan_picture,
     srcset_variants,
@@ -69,7 +75,7 @@ R = TypeVar("R", bound=Result)
 V = TypeVar("V")
 
 
-@partial(checked, format=choice(*STORED_FORMATS))
+@partial(checked, error=BadRequestError, q=text(0, 100), format=choice(*STORED_FORMATS))
 def list_images(
     *,
     album_id: AlbumRef | None = None,
@@ -119,7 +125,7 @@ def list_images(
     )
 
 
-@partial(checked, options=PageOptions)
+@partial(checked, error=BadRequestError)
 def gallery(*, album_id: AlbumRef | None = None, **paging: Unpack[PageOptions]) -> Call[Page[PublicImage]]:
     """List the public images of all accounts, newest first; this requires no token.
 
@@ -182,7 +188,7 @@ def delete_image(image: ImageRef) -> Call[Deleted]:
     return evolve(single("DELETE", Deleted, "images", image_id), on_not_found=Deleted(id=image_id))
 
 
-@checked
+@partial(checked, error=BadRequestError)
 def render_image(
     image: ImageRef, *, if_none_match: str | None = None, **params: Unpack[TransformParams]
 ) -> Call[Rendered]:
@@ -197,7 +203,7 @@ def render_image(
         **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
 
     Raises:
-        ValueError: A value is out of its range.
+        BadRequestError: Values are out of their ranges.
         NotFoundError: There is no such image that you may view.
     """
     query = query_pairs(**build_query(params))
@@ -272,7 +278,7 @@ def update_images(
             decode=partial(_wire.decode_list, BulkResult, "results"),
             body={"image_ids": ids, **changes},
         )
-        for ids in _chunks(_unique_ids(images))
+        for ids in _chunks(list(dict.fromkeys(image_ids_of(images))))
     )
 
 
@@ -298,7 +304,7 @@ def delete_images(images: Iterable[ImageRef] | ImageRef) -> Calls[BulkResult]:
             body={"image_ids": ids},
             on_repeat=_not_found_as_deleted,
         )
-        for ids in _chunks(_unique_ids(images))
+        for ids in _chunks(list(dict.fromkeys(image_ids_of(images))))
     )
 
 
@@ -320,12 +326,21 @@ def signed_urls(
         A URL for each image, in the order of `images`.
 
     Raises:
-        ValueError: A parameter is out of its range.
+        ValidationError: Parameters are out of their ranges.
         NotFoundError: You have no such image; no URL is returned.
     """
-    if isinstance(images, (str, Image, PublicImage)):
-        images = (images,)
-    items = [_sign_item(item, params) for item in images]
+    items, faults = [], []
+    given = as_list(images)
+    for index, item in enumerate(given):
+        image, own = item if isinstance(item, tuple) else (item, {})
+        try:
+            query = build_query({**params, **own}, f"items[{index}].")
+            items.append({"image_id": image_id_of(image), **query})
+        except (BadRequestError, ValidationError) as error:
+            faults.append(error.details)
+    if not given:
+        faults.append(fault("items", "one or more images", images))
+    raise_faults(faults)
     return tuple(
         Call(
             method="POST",
@@ -335,17 +350,6 @@ def signed_urls(
         )
         for chunk in _chunks(items)
     )
-
-
-def _sign_item(item: SignItem, params: TransformParams) -> dict[str, object]:
-    image, own = item if isinstance(item, tuple) else (item, {})
-    return {"image_id": image_id_of(image), **build_query({**params, **own})}
-
-
-def _unique_ids(images: Iterable[ImageRef] | ImageRef) -> list[str]:
-    if isinstance(images, (str, Image, PublicImage)):
-        images = (images,)
-    return list(dict.fromkeys(map(image_id_of, images)))
 
 
 def _chunks(values: Sequence[V]) -> Iterator[Sequence[V]]:
@@ -385,7 +389,7 @@ class ImageDownload:
     progress: Progress | None = None
 
 
-@checked
+@partial(checked, error=BadRequestError)
 def stream_image(
     image: ImageRef, *, if_none_match: str | None = None, **params: Unpack[TransformParams]
 ) -> ImageDownload:
@@ -403,7 +407,7 @@ def stream_image(
         **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
 
     Raises:
-        ValueError: A value is out of its range.
+        BadRequestError: Values are out of their ranges.
         NotFoundError: There is no such image that you may view.
         APIConnectionError: The connection broke, and the rest cannot be requested.
         ChecksumError: The bytes are not those of the image; raised after the last chunk.
@@ -424,7 +428,7 @@ def stream_image(
     )
 
 
-@checked
+@partial(checked, error=BadRequestError)
 def download_image(
     image: ImageRef,
     target: Target,
@@ -449,7 +453,7 @@ def download_image(
 
     Raises:
         OSError: The file cannot be written.
-        ValueError: A value is out of its range.
+        BadRequestError: Values are out of their ranges.
         NotFoundError: There is no such image that you may view.
         APIConnectionError: The connection broke, and the rest cannot be requested.
         ChecksumError: The bytes are not those of the image.
@@ -487,12 +491,7 @@ def signed_picture(
     widths: Iterable[int] = DEFAULT_WIDTHS,
     *,
     expires_in: int = 3600,
-    alt: str | None = None,
-    loading: Loading = "lazy",
-    sizes: str = "100vw",
-    formats: Iterable[SourceFormat] = DEFAULT_FORMATS,
-    attributes: Attributes | None = None,
-    **params: Unpack[PictureParams],
+    **options: Unpack[PictureOptions],
 ) -> Call[str]:
     """Return a responsive `<picture>` element with signed URLs, for an image that may be private.
 
@@ -500,27 +499,12 @@ def signed_picture(
         image: The image.
         widths: Widths in pixels, limited to the image's width.
         expires_in: The lifetime of the URLs in seconds, at most 365 days; an hour by default.
-        alt: The alternative text; by default the image's description.
-        loading: `lazy` to load the image only when it is near the viewport, or `eager`.
-        sizes: The `sizes` attribute: the display width.
-        formats: Formats offered before the stored one, in order of preference.
-        attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one,
-            and `True` is one without a value.
-        **params: `h` (the height at the largest of `widths`), `q` and `fit`.
+        **options: See `PictureOptions`.
 
     Raises:
         NotFoundError: You have no such image.
     """
-    plan = plan_picture(
-        image,
-        widths,
-        alt=alt,
-        loading=loading,
-        sizes=sizes,
-        formats=formats,
-        attributes=attributes,
-        params=params,
-    )
+    plan = plan_picture(image, widths, options)
     return _signed(image, plan.variants, expires_in, plan.html)
 
 
@@ -533,17 +517,14 @@ def _signed(
     """Return the call that signs the URLs of variants, each once, and builds its result from them.
 
     Raises:
-        TypeError: The image has no id.
-        ValueError: There are more variants than a request may have.
+        ValidationError: The image has no id, or there are more variants than a request may have.
     """
     if not isinstance(image, Image | PublicImage):
-        raise TypeError(f"expected an Image or a PublicImage for image but received {image!r}")
+        raise ValidationError(fault("image", "an Image or a PublicImage", image))
     queries = [build_query(variant) for variant in variants]
     items = {urlencode(query): query for query in queries}
     if len(items) > MAX_IMAGES:
-        raise ValueError(
-            f"expected at most {MAX_IMAGES} URLs for widths and formats but received {len(items)}"
-        )
+        raise ValidationError(fault("widths", f"at most {MAX_IMAGES} URLs of all formats", len(items)))
 
     def decode(data: object) -> str:
         signed = _wire.decode_list(SignedImageUrl, "items", data).items

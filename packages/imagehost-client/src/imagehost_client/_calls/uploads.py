@@ -8,15 +8,12 @@ from functools import partial
 from attrs import frozen
 
 from imagehost_client import _wire
-from imagehost_client._calls.arguments import album_id_of, checked, choice
+from imagehost_client._calls.arguments import album_id_of, checked
 from imagehost_client._calls.call import Call, FilePart, format_name
 from imagehost_client._types import UPLOAD_FORMATS, AlbumRef, Progress, Source, UploadFormat
-from imagehost_client.errors import BY_CODE, ImageHostError, ServerError
-from imagehost_client.models import (
-    Image,
-    Result,
-    ResultList,
-)
+from imagehost_client.errors import BY_CODE, ImageHostError, ServerError, ValidationError
+from imagehost_client.models import Image, Result, ResultList
+from imagehost_client.urls import choice
 
 MAX_FILES_PER_REQUEST = 20
 """The maximum number of files in a request."""
@@ -138,8 +135,8 @@ def upload(
         convert_to_webp is not False or format not in {None, "auto"} or quality is not None or remove_exif
     )
     if checksum and is_re_encoded:
-        raise ValueError(
-            "expected convert_to_webp=False, and no format, quality or remove_exif, for checksum=True "
+        raise ValidationError(
+            "expected convert_to_webp=False, and no format, quality or remove_exif, for checksum "
             "but received options with which the host re-encodes the image"
         )
     return Call(

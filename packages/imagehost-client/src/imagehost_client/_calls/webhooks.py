@@ -19,10 +19,11 @@ from imagehost_client._calls.call import (
     string_list,
 )
 from imagehost_client._types import UNSET, DeliveryRef, PageOptions, Unset, WebhookRef
+from imagehost_client.errors import BadRequestError
 from imagehost_client.models import Deleted, EventName, Page, Webhook, WebhookDelivery, WebhookWithSecret
 
 
-@partial(checked, options=PageOptions)
+@partial(checked, error=BadRequestError)
 def list_webhooks(**paging: Unpack[PageOptions]) -> Call[Page[Webhook]]:
     """List your webhooks, newest first.
 
@@ -119,7 +120,7 @@ def rotate_webhook_secret(webhook: WebhookRef) -> Call[WebhookWithSecret]:
     )
 
 
-@partial(checked, options=PageOptions)
+@partial(checked, error=BadRequestError)
 def list_deliveries(webhook: WebhookRef, **paging: Unpack[PageOptions]) -> Call[Page[WebhookDelivery]]:
     """List the deliveries of a webhook, newest first.
 

@@ -59,6 +59,8 @@ STATUSES: tuple[tuple[tuple[type[BaseException], ...], ExitStatus], ...] = (
 
 def exit_status(error: BaseException) -> ExitStatus:
     """Return the exit status of a command that an error ends."""
+    if isinstance(error, (errors.BadRequestError, errors.ValidationError)) and error.status is None:
+        return ExitStatus.USAGE
     return next((status for kinds, status in STATUSES if isinstance(error, kinds)), ExitStatus.FAILURE)
 
 

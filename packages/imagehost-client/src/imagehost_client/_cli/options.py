@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,8 +14,8 @@ from click.shell_completion import CompletionItem
 from imagehost_client._cli.connection import CommandContext, pass_context
 from imagehost_client._cli.errors import ExitStatus, report_error
 from imagehost_client._cli.output import Column
-from imagehost_client._types import UNSET, Unset
-from imagehost_client.urls import CHOICES, SYNONYMS
+from imagehost_client._types import UNSET, Fit, Unset
+from imagehost_client.urls import OUTPUT_FORMATS
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -238,8 +238,8 @@ def transform_options(command: F) -> F:
             click.option("--width", "-W", "w", type=POSITIVE, metavar="PIXELS"),
             click.option("--height", "-H", "h", type=POSITIVE, metavar="PIXELS"),
             click.option("--quality", "-q", "q", type=QUALITY, metavar="N", help="1 to 100."),
-            click.option("--fit", type=choices(CHOICES["fit"])),
-            click.option("--format", "fm", type=choices((*CHOICES["fm"], *SYNONYMS))),
+            click.option("--fit", type=choices(get_args(Fit))),
+            click.option("--format", "fm", type=choices(OUTPUT_FORMATS)),
         )
     ):
         command = option(command)
