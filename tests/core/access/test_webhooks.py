@@ -325,3 +325,11 @@ def test_a_kill_at_any_time_leaves_no_change_without_its_event_and_no_event_with
         assert sorted(json.loads(body)["data"]["id"] for body in bodies) == albums
         assert len(albums) >= 5 * 3
         assert owner.name == "admin"
+
+
+def test_a_webhook_field_that_does_not_exist_is_a_type_error(host: ImageHost) -> None:
+    webhook = host.webhooks.create(owner="admin", url=URL).webhook
+    changes: dict[str, Any] = {"disabled_reason": "none"}
+    with pytest.raises(TypeError, match="disabled_reason"):
+        host.webhooks.update(webhook, owner="admin", **changes)
+    assert host.webhooks.get(webhook, owner="admin") == webhook

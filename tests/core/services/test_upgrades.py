@@ -81,7 +81,7 @@ def require_content(host: ImageHost, stored: Path) -> None:
     assert {album.id for album in albums} == set(expected["albums"])
     assert {album.image_count for album in albums} == {1}
     assert host.webhooks.get(expected["webhook"], owner=owner).is_active
-    found = host.images.list_by_parameters([("q", "boats")], owner=owner).items
+    found = host.images.list(owner=owner, q="boats").items
     assert [image.filename for image in found] == ["beach photo.webp"]
     assert host.upload(make_image(8, 8), owner=owner).width == 8
     assert list(host.check()) == []
@@ -149,7 +149,7 @@ assert "note" in schema.sqlite_migrations, schema.__file__
 data, database = sys.argv[1:]
 with ImageHost.open(data, settings=Settings(database=database)) as host:
     image = host.upload(make_image(16, 16), owner="admin", filename="next.png")
-    host.images.delete(host.images.list_by_parameters([("q", "first")], owner="admin").items[0])
+    host.images.delete(host.images.list(owner="admin", q="first").items[0])
     print(image.id)
 """
 

@@ -21,6 +21,7 @@ from imagehost_core._util.fields import (
     parse_choice,
     parse_int_field,
     range_error,
+    require_known,
 )
 from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
 from imagehost_core.formats import UPLOADABLE, Format
@@ -428,9 +429,7 @@ def new_image_list_request(
         TypeError: There is no such keyword.
     """
     given = {name: value for name, value in {"album_id": album_id, **keywords}.items() if value is not None}
-    unknown = sorted(given.keys() - set(LIST_PARAMETERS))
-    if unknown:
-        raise TypeError(f"expected some of {', '.join(LIST_PARAMETERS)} but received {', '.join(unknown)}")
+    require_known(given, LIST_PARAMETERS)
     try:
         return _new_request(**given)
     except TypeError:  # a value without a hash

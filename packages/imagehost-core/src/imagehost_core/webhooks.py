@@ -31,6 +31,7 @@ from urllib.parse import urlsplit
 
 from attrs import evolve, frozen
 
+from imagehost_core._util.fields import require_known
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.ids import AccountId, DeliveryId, Random, WebhookId
@@ -510,7 +511,9 @@ def validate_webhook(
 
     Raises:
         ValidationError: Values are not allowed; every one is listed in `errors`.
+        TypeError: There is no such field.
     """
+    require_known(changes, _VALIDATORS)
     values, errors = dict(changes), list[FieldError]()
     for name, validate in _VALIDATORS.items():
         if name in values:

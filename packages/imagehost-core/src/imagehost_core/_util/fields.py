@@ -7,7 +7,7 @@ together.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeGuard, TypeVar
 
 from imagehost_core.errors import FieldError, quote_value
@@ -15,6 +15,12 @@ from imagehost_core.errors import FieldError, quote_value
 T = TypeVar("T")
 
 _CANONICAL_INTEGER = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
+
+
+def require_known(received: Iterable[str], known: Collection[str]) -> None:
+    """Raise TypeError if a keyword is unknown, as Python does."""
+    if unknown := sorted(set(received).difference(known)):
+        raise TypeError(f"expected some of {', '.join(known)} but received {', '.join(unknown)}")
 
 
 def is_within(value: object, maximum: int) -> TypeGuard[int]:

@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 import attrs
 from attrs import Factory, field, frozen
 
-from imagehost_core._util.fields import is_within, parse_choice
+from imagehost_core._util.fields import is_within, parse_choice, require_known
 from imagehost_core.db import ReadCache
 from imagehost_core.db.engines.database import ALL_IMAGES, Queryable, Transaction
 from imagehost_core.db.repositories.repositories import Repositories
@@ -362,9 +362,7 @@ def _parse_changes(changes: Mapping[str, object]) -> _ParsedChanges:
     Raises:
         TypeError: There is no such property.
     """
-    names = ("role", "suspended", *LIMITS)
-    if unknown := sorted(changes.keys() - set(names)):
-        raise TypeError(f"expected some of {', '.join(names)} but received {', '.join(unknown)}")
+    require_known(changes, ("role", "suspended", *LIMITS))
     errors: list[FieldError] = []
     role = parse_choice("role", changes["role"], _ROLES, errors) if "role" in changes else None
     suspended = changes.get("suspended")

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from imagehost_core._util.fields import require_known
 from imagehost_core.db import AlbumRepository
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.ids import AccountId, parse_album_id
@@ -32,9 +33,7 @@ def validate_changes(
         ValidationError: A value is not allowed; all errors are reported together.
         TypeError: There is no such field.
     """
-    unknown = sorted(changes.keys() - set(CHANGEABLE))
-    if unknown:
-        raise TypeError(f"expected some of {', '.join(CHANGEABLE)} but received {', '.join(unknown)}")
+    require_known(changes, CHANGEABLE)
     values = dict(changes)
     errors = list(_errors(values, albums, owner_id))
     if errors:

@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 import attrs
 from attrs import field, frozen
 
+from imagehost_core._util.fields import require_known
 from imagehost_core.db.engines.database import Queryable
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
@@ -260,9 +261,7 @@ def _validate_key(fields: Mapping[str, object], now: datetime) -> dict[str, Any]
         ValidationError: Values are not allowed; every one is listed in `errors`.
         TypeError: There is no such field.
     """
-    unknown = sorted(fields.keys() - _VALIDATORS.keys())
-    if unknown:
-        raise TypeError(f"expected some of {', '.join(_VALIDATORS)} but received {', '.join(unknown)}")
+    require_known(fields, _VALIDATORS)
     errors: list[FieldError] = []
     values = {name: _VALIDATORS[name](value, now, errors) for name, value in fields.items()}
     if errors:
