@@ -109,12 +109,6 @@ def test_an_invalid_source_is_rejected_with_its_type(source: Any) -> None:
         open_file(source)
 
 
-@pytest.mark.parametrize("url", ["https://example.com/a.png", "HTTP://example.com/a.png"])
-def test_a_url_is_no_source(url: str) -> None:
-    with pytest.raises(ValidationError, match="download it first"):
-        open_file(url)
-
-
 def write_photograph(path: Path, order: bytes, gps: tuple[int, ...]) -> Path:
     """Write the start of a JPEG whose EXIF has a GPS directory with some tags."""
     sign = "<" if order == b"II" else ">"

@@ -22,7 +22,7 @@ from imagehost_core.models import DeliveryState
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.webhooks import Endpoint
 from imagehost_server.background import WebhookSender, post
-from imagehost_server.background.webhook_http import UnreachableError
+from imagehost_server.http.outgoing import UnreachableError
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,9 @@ import pytest
 from tests.server.webhooks.async_receiver import receiving
 
 from imagehost_core.webhooks import parse_endpoint_url
-from imagehost_server.background import post, webhook_http
-from imagehost_server.background.webhook_http import UnreachableError
+from imagehost_server.background import post
+from imagehost_server.http import outgoing
+from imagehost_server.http.outgoing import UnreachableError
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +42,7 @@ async def test_dns_rebinding_to_loopback_connects_to_nothing() -> None:
 async def test_the_status_line_decides_whatever_becomes_of_the_body(
     rest: bytes, ends: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook_http, "EXCERPT_SECONDS", 0.2)
+    monkeypatch.setattr(outgoing, "EXCERPT_SECONDS", 0.2)
     closed = asyncio.Event()
 
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

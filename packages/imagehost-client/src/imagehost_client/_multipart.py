@@ -14,6 +14,8 @@ from attrs import define, field, frozen
 from imagehost_client._types import Progress
 from imagehost_client.files import File, source_changed
 
+URL_FIELD = "image_url"
+"""The text field whose URL the host fetches. It is sent in place of a file, without the headers of one."""
 CHUNK_BYTES = 256 * 1024
 """The size of a read, in bytes: few thread switches for large files, little memory for many files."""
 
@@ -75,11 +77,11 @@ def build_forms(
     )
     forms = []
     for position, file in enumerate(files, 1):
+        headers = f'filename="{escape_name(file.name)}"\r\nContent-Type: {file.media_type}'
         preamble = (
             f"{before}--{boundary}\r\n"
-            f'Content-Disposition: form-data; name="{escape_name(name)}"; '
-            f'filename="{escape_name(file.name)}"\r\n'
-            f"Content-Type: {file.media_type}\r\n\r\n"
+            f'Content-Disposition: form-data; name="{escape_name(name)}"'
+            f"{'' if name == URL_FIELD else f'; {headers}'}\r\n\r\n"
         )
         epilogue = f"\r\n--{boundary}--\r\n" if position == len(files) else ""
         forms.append(Form(boundary, _utf8(preamble), epilogue.encode()))

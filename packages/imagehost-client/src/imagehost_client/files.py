@@ -20,7 +20,7 @@ from imagehost_client._types import UPLOADABLE
 from imagehost_client._types import Content as Content
 from imagehost_client._types import Readable as Readable
 from imagehost_client._types import Source as Source
-from imagehost_client.errors import SourceChangedError, ValidationError, fault
+from imagehost_client.errors import SourceChangedError, ValidationError
 
 SPOOL_BYTES = 1 << 20
 """The size, in bytes, from which a spooled stream is written to disk."""
@@ -62,6 +62,11 @@ class File:
             self.stream.close()
 
 
+def is_url(source: object) -> bool:
+    """Return whether a source is a URL, whose image the host fetches."""
+    return isinstance(source, str) and source.lower().startswith(("http://", "https://"))
+
+
 def open_file(source: Source, filename: str | None = None) -> File:
     """Open `source` for an upload.
 
@@ -71,14 +76,12 @@ def open_file(source: Source, filename: str | None = None) -> File:
 
     Raises:
         OSError: The file cannot be opened or read.
-        ValidationError: The source has another type, is a file in text mode, or is a URL.
+        ValidationError: The source has another type, or is a file in text mode.
     """
     content: object = source
     if isinstance(source, tuple):
         name, content = source
         filename = filename or name
-    if isinstance(content, str) and content.lower().startswith(("http://", "https://")):
-        raise ValidationError(f"{fault('source', 'a path or bytes', content)}: download it first")
     if isinstance(content, (str, os.PathLike)):
         path = Path(content)
         return _measure(path.open("rb"), filename or path.name, close_on_done=True)

@@ -10,8 +10,10 @@ from attrs import frozen
 from imagehost_client import _wire
 from imagehost_client._calls.arguments import album_id_of, checked
 from imagehost_client._calls.call import Call, FilePart, format_name
+from imagehost_client._multipart import URL_FIELD
 from imagehost_client._types import UPLOAD_FORMATS, AlbumRef, Progress, Source, UploadFormat
 from imagehost_client.errors import BY_CODE, ImageHostError, ServerError, ValidationError
+from imagehost_client.files import is_url
 from imagehost_client.models import Image, Result, ResultList
 from imagehost_client.urls import choice
 
@@ -111,8 +113,9 @@ def upload(
     public gallery.
 
     Args:
-        source: A path, bytes, a binary file (sent from its current position), or `(name, content)`.
-        filename: The file name to send instead of the source's.
+        source: A path, bytes, a binary file (sent from its current position), `(name, content)`, or an https
+            URL whose image the host fetches.
+        filename: The file name to send instead of the source's. An image of a URL has the name in it.
         album_id: The album of the image, or its id.
         description: At most 2,000 characters.
         quality: 1–100.
@@ -139,6 +142,9 @@ def upload(
             "expected convert_to_webp=False, and no format, quality or remove_exif, for checksum "
             "but received options with which the host re-encodes the image"
         )
+    is_fetched = is_url(source)
+    if isinstance(source, str) and is_fetched:
+        source = (URL_FIELD, source.encode())
     return Call(
         method="POST",
         path="/upload",
@@ -154,6 +160,7 @@ def upload(
             is_public=is_public,
         ),
         files=(FilePart(source=source, filename=filename, progress=progress, checksum=checksum),),
+        file_field=URL_FIELD if is_fetched else "image",
         key=idempotency_key or "",
     )
 

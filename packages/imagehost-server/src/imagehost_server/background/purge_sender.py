@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from imagehost_core import ImageHost
 from imagehost_core.cache_purges import CachePurge, PurgeAttempt
 from imagehost_core.webhooks import Endpoint
-from imagehost_server.background.webhook_http import UnreachableError, request
+from imagehost_server.http.outgoing import UnreachableError, request
 
 POLL_SECONDS = 5.0
 """Time between two polls for purges that other processes have recorded, such as commands of the operator:

@@ -29,7 +29,7 @@ from imagehost_core.errors import ValidationError
 from imagehost_core.ids import WebhookId
 from imagehost_core.services.webhooks import LeasedDelivery
 from imagehost_core.webhooks import Attempt, SenderLoad, parse_endpoint_url, sign_webhook
-from imagehost_server.background.webhook_http import Resolve, UnreachableError, WebhookResponse, post, resolve
+from imagehost_server.http.outgoing import Resolve, UnreachableError, WebhookResponse, post, resolve
 
 POLL_SECONDS = 0.5
 """Time between polls of the outbox, for events of other processes and for retries. Events of the same process

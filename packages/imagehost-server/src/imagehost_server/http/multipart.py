@@ -67,6 +67,8 @@ FILE_FIELDS: dict[str, FormKind] = {
     "file": FormKind.SINGLE,
 }
 """Names of file parts."""
+URL_FIELD = "image_url"
+"""The name of the text field whose URL the host fetches, in place of a file of form 2."""
 _INDEXED = re.compile(r"files\[\d{1,9}\]", re.ASCII)
 """`files[0]`, as programs name the files of an array."""
 MAX_SHOWN_NAMES = 20
@@ -95,12 +97,14 @@ class ParsedForm:
     Attributes:
         kind: The form of the upload.
         fields: Names and values of the text fields, in order.
-        files: At least one file, in order.
+        files: The files, in order; none if there is a URL.
+        url: The URL of the image to fetch, or `None`.
     """
 
     kind: FormKind
     fields: tuple[tuple[str, str], ...]
     files: tuple[UploadedFile, ...]
+    url: str | None = None
 
 
 class _Parser(PushMultipartParser):  # type: ignore[misc]
@@ -182,17 +186,27 @@ class MultipartFormParser:
             raise _to_bad_request(error) from error
         # A browser sends an empty part without a file name for an empty file input.
         files = [part for part in self._files if part.filename or part.staged.size]
-        kinds, errors = [*(part.kind for part in files), *self._ignored_files], ErrorCollector()
+        urls = [part for part in self._texts if part.name == URL_FIELD and part.data.strip()]
+        kinds = [*(part.kind for part in files), *self._ignored_files, *(FormKind.SINGLE for _ in urls)]
+        errors = ErrorCollector()
         with errors.catch():
             _require_files(kinds, self._names)
         with errors.catch():
             fields = tuple(_decode_fields(self._texts))
-        misspelled = misspelled_names(self._unknown_files, FILE_FIELDS)
+        misspelled = [
+            *misspelled_names(self._unknown_files, FILE_FIELDS),
+            *misspelled_names((part.name for part in self._texts), (URL_FIELD,)),
+        ]
         if misspelled:
             errors.add(ValidationError(errors=misspelled))
         errors.raise_if_any()
         uploaded = tuple(UploadedFile(part.filename, part.staged) for part in files)
-        return ParsedForm(kinds[0], fields, uploaded)
+        url = dict(fields)[URL_FIELD].strip() if urls else None
+        return ParsedForm(kinds[0], tuple(pair for pair in fields if pair[0] != URL_FIELD), uploaded, url)
+
+    def stage(self) -> StagedFile:
+        """Return an empty staged file, which `close` deletes."""
+        return self._stack.enter_context(self._stage())
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
@@ -226,7 +240,7 @@ class MultipartFormParser:
                 # The error comes at the end, together with those of later fields.
                 self._ignored_files.append(form)
                 return None
-            part = _FilePart(form, filename, self._stack.enter_context(self._stage()))
+            part = _FilePart(form, filename, self.stage())
             self._files.append(part)
             return part
         # Files of other names are ignored, as unknown text fields are by the upload options.

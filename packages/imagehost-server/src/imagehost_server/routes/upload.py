@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Annotated
+from urllib.parse import unquote, urlsplit
 
-from attrs import frozen
+from attrs import evolve, frozen
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
@@ -13,25 +14,31 @@ from imagehost_core import ImageHost
 from imagehost_core.errors import (
     COMBINED,
     ErrorCollector,
+    FieldError,
     ImageHostError,
     InternalError,
     UnavailableError,
     ValidationError,
 )
+from imagehost_core.limits import MAX_FILE_BYTES
 from imagehost_core.models import Account, Scope
 from imagehost_core.resources import ImageRecord
 from imagehost_core.services.idempotency import IdempotentRequest
+from imagehost_core.storage import StagedFile
 from imagehost_core.transform import (
     MAX_QUALITY,
 )
 from imagehost_core.uploads import MAX_DESCRIPTION, STORED_FORMATS, UploadOptions, clean_filename
+from imagehost_core.webhooks import parse_endpoint_url
 from imagehost_server.http.multipart import (
+    URL_FIELD,
     FormKind,
     MultipartFormParser,
     ParsedForm,
     UploadedFile,
     parse_form,
 )
+from imagehost_server.http.outgoing import UnreachableError, download
 from imagehost_server.http.responses import (
     RawResponse,
     Success,
@@ -63,6 +70,17 @@ class UploadForm(Struct, kw_only=True):
         | UnsetType
     ) = field(default=UNSET, name="files[]")
     image: Annotated[File, member("Form 2: one image file; the response is its record.")] | UnsetType = UNSET
+    image_url: (
+        Annotated[
+            str,
+            member(
+                "Form 2 without a file: an https URL with a public host, which is fetched. Redirects are not "
+                "followed; 50 MB and 30 seconds are the limits.",
+                format="uri",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     album_id: Annotated[int, member("The album to add the images to.", minimum=1)] | UnsetType = UNSET
     description: Annotated[str, member("A text about the images.", maxLength=MAX_DESCRIPTION)] | UnsetType = (
         UNSET
@@ -136,8 +154,9 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
     async def store(idempotent: IdempotentRequest | None) -> RawResponse:
         account = request.account
         options = await parse_options(request, account, form)
+        files = await fetch_files(request, form, parser)
         return await executors.uploads.run(
-            account.id, store_form, host, account, form, options, request.id, idempotent
+            account.id, store_form, host, account, evolve(form, files=files), options, request.id, idempotent
         )
 
     try:
@@ -150,6 +169,8 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
 
 
 ROUTES = (upload_images,)
+FETCH_SECONDS = 30.0
+"""The time for the fetch of an `image_url`."""
 
 
 async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> ParsedForm:
@@ -174,20 +195,51 @@ async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> Parse
 
 def _fingerprint(form: ParsedForm) -> str:
     files = [(file.filename, file.staged.sha256) for file in form.files]
-    return fingerprint("upload", [form.kind.value, form.fields, files])
+    return fingerprint("upload", [form.kind.value, form.fields, files, form.url])
+
+
+async def fetch_files(
+    request: ApiRequest, form: ParsedForm, parser: MultipartFormParser
+) -> tuple[UploadedFile, ...]:
+    """Return the files of a form; with a URL the one that it refers to, fetched now.
+
+    What is refused after it is counted with its file.
+
+    Raises:
+        ValidationError: The URL is not allowed, or there was no complete response in time.
+    """
+    files = form.files if form.url is None else (await _fetch(request, form.url, parser.stage()),)
+    request.scope["state"][FILES_COUNTED] = True
+    return files
+
+
+async def _fetch(request: ApiRequest, url: str, staged: StagedFile) -> UploadedFile:
+    slow_writes, allow_loopback = request.executors.slow_writes, request.settings.webhooks.allow_loopback
+    try:
+        endpoint = parse_endpoint_url(url.partition("#")[0], allow_loopback=allow_loopback)
+        await download(
+            endpoint,
+            lambda piece: slow_writes.run(staged.write, piece),
+            timeout=FETCH_SECONDS,
+            max_bytes=MAX_FILE_BYTES,
+            allow_loopback=allow_loopback,
+        )
+    except ValidationError as error:
+        raise ValidationError(errors=[evolve(each, name=URL_FIELD) for each in error.errors]) from error
+    except UnreachableError as error:
+        raise ValidationError(errors=[FieldError(URL_FIELD, "an image", str(error))]) from error
+    return UploadedFile(unquote(urlsplit(endpoint.url).path), staged)
 
 
 async def parse_options(request: ApiRequest, account: Account, form: ParsedForm) -> UploadOptions:
-    """Return the options of a form; what is refused from now on is counted with its file.
+    """Return the options of a form.
 
     Raises:
         ImageHostError: Options are not allowed.
     """
-    options = await request.executors.database.run(
+    return await request.executors.database.run(
         request.host.uploads.parse_options, form.fields, owner=account, aliases=request.field_aliases
     )
-    request.scope["state"][FILES_COUNTED] = True
-    return options
 
 
 def store_form(

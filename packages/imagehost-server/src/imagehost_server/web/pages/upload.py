@@ -10,7 +10,7 @@ from litestar import Response
 from imagehost_core.errors import ImageHostError
 from imagehost_server.http.multipart import MultipartFormParser, ParsedForm, parse_form
 from imagehost_server.http.responses import log_cause, to_api_error
-from imagehost_server.routes.upload import parse_options, store_files
+from imagehost_server.routes.upload import fetch_files, parse_options, store_files
 from imagehost_server.web.page import CSRF_FIELD, WebRequest, page, require_form_token
 from imagehost_server.web.pages.images import read_albums
 from imagehost_server.web.presentation import ImagePresenter
@@ -44,6 +44,7 @@ async def upload(request: WebRequest) -> Response[Any]:
         await request.require_valid_token()
         api_form = _to_api_form(form)
         options = await parse_options(request, account, api_form)
+        api_form = evolve(api_form, files=await fetch_files(request, api_form, parser))
         outcome = await executors.uploads.run(
             account.id, store_files, host, account, api_form, options, request.id
         )

@@ -1,8 +1,8 @@
-"""One request to an endpoint, over a connection to a verified IP address.
+"""One request to a URL that a user has given, over a connection to a verified IP address.
 
-Endpoints are validated when they are saved, and again here, against DNS rebinding: the name is resolved once,
+URLs are validated when they are received, and again here, against DNS rebinding: the name is resolved once,
 every address is checked, and the connection goes to a checked address without another DNS lookup. TLS
-certificates are verified for the name. Redirects are not followed: any status but 2xx is a failed attempt.
+certificates are verified for the name. Redirects are not followed: any status but 2xx is a failed request.
 """
 
 from __future__ import annotations
@@ -146,6 +146,101 @@ async def request(
     Raises:
         UnreachableError: There was no response, or the endpoint's address is not allowed.
     """
+    async with open_response(
+        method,
+        endpoint,
+        headers,
+        body,
+        timeout=timeout,
+        require_address=require_address,
+        tls=tls,
+        resolve=resolve,
+    ) as response:
+        response.limit.reschedule(None)
+        return WebhookResponse(response.status, await _read_excerpt(response))
+
+
+async def download(
+    endpoint: Endpoint,
+    write: Callable[[bytes], Awaitable[object]],
+    *,
+    timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
+    max_bytes: int,
+    allow_loopback: bool = False,
+    tls: ssl.SSLContext | None = None,
+    resolve: Resolve = resolve,
+) -> None:
+    """Write the body of a GET request's response in pieces, as it arrives.
+
+    Args:
+        endpoint: The parsed URL.
+        write: Receives each piece.
+        timeout: Seconds for all of it.
+        max_bytes: The download ends when more have arrived.
+        allow_loopback: Whether loopback addresses are allowed.
+        tls: The TLS context; by default one with the system's certificate authorities.
+        resolve: Resolves the host name.
+
+    Raises:
+        UnreachableError: There was no complete response with a status of 2xx in time, or the address is not
+            allowed.
+    """
+    headers = {"Accept": "image/*", "Accept-Encoding": "identity", "User-Agent": "imagehost"}
+    require_public = partial(require_public_address, allow_loopback=allow_loopback)
+    async with open_response(
+        "GET",
+        endpoint,
+        headers,
+        b"",
+        timeout=timeout,
+        require_address=require_public,
+        tls=tls,
+        resolve=resolve,
+    ) as response:
+        if not 200 <= response.status < 300:
+            raise UnreachableError(f"the status {response.status}")
+        received = 0
+        while received <= max_bytes and isinstance(event := await response.next_event(), h11.Data):
+            received += len(event.data)
+            await write(bytes(event.data))
+
+
+@frozen
+class OpenResponse:
+    """A response whose headers were received.
+
+    Attributes:
+        status: The HTTP status.
+        limit: The deadline.
+    """
+
+    status: int
+    limit: asyncio.Timeout
+    _connection: h11.Connection
+    _reader: asyncio.StreamReader
+
+    async def next_event(self) -> object:
+        """Return the next event of h11."""
+        return await _next_event(self._connection, self._reader)
+
+
+@asynccontextmanager
+async def open_response(
+    method: str,
+    endpoint: Endpoint,
+    headers: dict[str, str],
+    body: bytes,
+    *,
+    timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
+    require_address: Callable[[str], object],
+    tls: ssl.SSLContext | None,
+    resolve: Resolve,
+) -> AsyncIterator[OpenResponse]:
+    """Send a request, and yield its response; the arguments are those of `request`.
+
+    Raises:
+        UnreachableError: There was no response, or the address is not allowed.
+    """
     try:
         async with asyncio.timeout(timeout) as limit:
             addresses = await _resolve_allowed(endpoint, require_address, resolve)
@@ -153,8 +248,7 @@ async def request(
                 connection = h11.Connection(our_role=h11.CLIENT)
                 await _send(connection, method, endpoint, headers, body, writer)
                 status = await _read_status(connection, reader)
-                limit.reschedule(None)
-                return WebhookResponse(status, await _read_excerpt(connection, reader))
+                yield OpenResponse(status, limit, connection, reader)
     except TimeoutError:
         raise UnreachableError(f"no response within {timeout:g} seconds") from None
     except ValidationError as error:
@@ -241,13 +335,13 @@ async def _read_status(connection: h11.Connection, reader: asyncio.StreamReader)
             return event.status_code
 
 
-async def _read_excerpt(connection: h11.Connection, reader: asyncio.StreamReader) -> str:
+async def _read_excerpt(response: OpenResponse) -> str:
     """Return what arrives of the body within `EXCERPT_SECONDS`; a failure ends it."""
     excerpt = b""
     with suppress(TimeoutError, OSError, h11.RemoteProtocolError):
         async with asyncio.timeout(EXCERPT_SECONDS):
             while len(excerpt) < RESPONSE_EXCERPT_BYTES:
-                event = await _next_event(connection, reader)
+                event = await response.next_event()
                 if not isinstance(event, h11.Data):
                     break
                 excerpt += bytes(event.data)
