@@ -428,16 +428,16 @@ def new_image_list_request(
         BadRequestError: Values are malformed, not allowed or repeated; every one is listed in `errors`.
         TypeError: There is no such keyword.
     """
-    given = {name: value for name, value in {"album_id": album_id, **keywords}.items() if value is not None}
-    require_known(given, LIST_PARAMETERS)
     try:
-        return _new_request(**given)
-    except TypeError:  # a value without a hash
-        return _new_request.__wrapped__(**given)
+        return _new_request(album_id=album_id, **keywords)
+    except TypeError:  # a value without a hash, or an unknown keyword
+        return _new_request.__wrapped__(album_id=album_id, **keywords)
 
 
 @lru_cache(REQUESTS_IN_MEMORY, typed=True)
-def _new_request(**values: Any) -> ImageListRequest:
+def _new_request(**keywords: Any) -> ImageListRequest:
+    require_known(keywords, LIST_PARAMETERS)
+    values = {name: value for name, value in keywords.items() if value is not None}
     repeated = [name for name, value in values.items() if isinstance(value, tuple)]
     errors = [FieldError(name, "one value", f"{len(values.pop(name))}") for name in repeated]
     page = album_id = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import update_wrapper
@@ -238,7 +239,7 @@ def checked(
     for name, parameter in signature.parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
             keywords = str(parameter.annotation).removeprefix("Unpack[").removesuffix("]")
-            annotations |= getattr(inspect.getmodule(function), keywords).__annotations__
+            annotations |= vars(sys.modules[function.__module__])[keywords].__annotations__
         else:
             annotations[name] = parameter.annotation
     checks = {
