@@ -138,6 +138,12 @@ class PostgresServer:
         with psycopg.connect(self.url_of(database), autocommit=True) as connection:
             connection.execute(sql.encode())
 
+    def replace_access(self, *lines: str) -> None:
+        """Replace pg_hba.conf, which decides about connections."""
+        (self._data / "pg_hba.conf").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        self.execute("SELECT pg_reload_conf()")
+        sleep(0.2)
+
     @contextmanager
     def empty_database(self) -> Iterator[str]:
         """Create a database for a block, and yield its URL."""

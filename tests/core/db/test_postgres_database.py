@@ -17,14 +17,17 @@ import psycopg
 import pytest
 from tests.postgres import FAST, PostgresServer, run_postgres
 
+from imagehost_core import ImageHost, Settings
 from imagehost_core._util.clock import utc_now
+from imagehost_core.db.engines.coherence import RECONNECT_SECONDS
 from imagehost_core.db.engines.database import Database, Queryable, SqlRow, SqlValue
 from imagehost_core.db.engines.opening import open_rate_limits
 from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.db.schema import postgres_migrations
-from imagehost_core.errors import InternalError, UnavailableError
+from imagehost_core.errors import EngineUnavailableError, InternalError, UnavailableError
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import Window
+from imagehost_core.settings import SettingsError
 from imagehost_core.storage import DiskReserve, LockManager
 
 if TYPE_CHECKING:
@@ -75,6 +78,20 @@ def own_server() -> Iterator[PostgresServer]:
     """A server of the test's own, which it can stop."""
     with run_postgres(*FAST) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def refusing_server() -> Iterator[PostgresServer]:
+    """A server that accepts `postgres`, and the role `alice` with the password `secret`."""
+    with run_postgres(*FAST) as server:
+        server.execute("CREATE ROLE alice LOGIN PASSWORD 'secret'")
+        server.replace_access("host all alice all scram-sha-256", "host all postgres,unknown all trust")
+        yield server
+
+
+def _require_logged(caplog: pytest.LogCaptureFixture, message: str) -> None:
+    if message not in caplog.text:
+        raise UnavailableError(message)
 
 
 def insert(database: Database, name: str, scope: AccountId | None = None) -> int:
@@ -299,6 +316,56 @@ def test_the_request_locks_of_a_host_that_dies_are_released(
     with database.request_lock("upload/1", TIMEOUT) as acquired:
         assert acquired
     lock.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "received"),
+    [
+        (
+            "postgresql://x:word@127.0.0.1:1/x",
+            EngineUnavailableError,
+            '"127.0.0.1", port 1 failed: Connection',
+        ),
+        ("postgresql://x:word@no.invalid/x", EngineUnavailableError, "failed to resolve host 'no.invalid'"),
+        ("{server}/missing", EngineUnavailableError, 'database "missing" does not exist'),
+        ("{server}/postgres?sslmode=require", SettingsError, "does not support SSL, but SSL was required"),
+        ("postgresql://unknown@{address}/postgres", SettingsError, 'role "unknown" does not exist'),
+        ("postgresql://alice:word@{address}/postgres", SettingsError, "password authentication failed for"),
+        ("postgresql://bob:word@{address}/postgres", SettingsError, "no pg_hba.conf entry for host"),
+    ],
+)
+def test_a_failed_first_connection_says_why_and_where_without_the_password(
+    refusing_server: PostgresServer, url: str, kind: type[Exception], received: str
+) -> None:
+    address = f"127.0.0.1:{refusing_server.port}"
+    with pytest.raises(kind) as caught:
+        PostgresDatabase(url.format(server=f"postgresql://postgres@{address}", address=address))
+    text = str(caught.value)
+    assert "expected a connection to postgresql://" in text
+    assert received in text
+    assert "word@" not in text
+    assert not isinstance(caught.value, EngineUnavailableError) or caught.value.engine == "database"
+
+
+def test_an_outage_is_logged_once_with_its_cause_and_its_end(
+    own_server: PostgresServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        own_server.empty_database() as url,
+        ImageHost.open(tmp_path, settings=Settings(database=url)) as host,
+    ):
+        for _ in range(2):
+            own_server.stop(signal.SIGQUIT)
+            time.sleep(4 * RECONNECT_SECONDS)
+            own_server.start()
+            until_success(lambda: host.accounts.get("admin"))
+            until_success(lambda: _require_logged(caplog, "database responds again"))
+            lines = [record.getMessage() for record in caplog.records if record.name.endswith(".coherence")]
+            assert [line.partition(":")[0] for line in lines] == [
+                "database does not respond",
+                "database responds again",
+            ]
+            caplog.clear()
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "crashed"])

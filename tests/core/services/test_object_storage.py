@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import ssl
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import attrs
@@ -12,6 +15,7 @@ import pytest
 from tests.core.services.conftest import ONE_WORKER
 from tests.core.services.orphans import store_orphan
 from tests.object_store import S3Server, open_url
+from tests.server.tls import create_certificate
 
 from imagehost_core import (
     ConflictError,
@@ -23,6 +27,7 @@ from imagehost_core import (
     restore,
 )
 from imagehost_core.context import open_context
+from imagehost_core.errors import EngineUnavailableError
 from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import Settings, SettingsError, StorageSettings
 from imagehost_core.testing import make_image
@@ -225,12 +230,41 @@ def test_wrong_credentials_are_an_error_at_startup_that_has_no_secret(
     assert "imagehost-secret" not in str(caught.value)
 
 
-def test_a_missing_bucket_is_an_error_at_startup(s3_server: S3Server, tmp_path: Path) -> None:
+def test_a_missing_bucket_is_an_error_at_startup_that_may_end(s3_server: S3Server, tmp_path: Path) -> None:
     url = s3_server.url().replace("s3://images/", "s3://missing/")
     expected = r"expected access to s3://missing/.* but received NoSuchBucket"
-    with pytest.raises(SettingsError, match=expected) as caught:
+    with pytest.raises(EngineUnavailableError, match=expected) as caught:
         ImageHost.open(tmp_path, settings=settings_of(url))
+    assert caught.value.engine == "storage"
     assert "<" not in str(caught.value)
+
+
+def test_an_unknown_certificate_is_an_error_at_startup(tmp_path: Path) -> None:
+    certificate = create_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.cert, certificate.key)
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"s3://images/x?endpoint=https://127.0.0.1:{server.server_port}"
+        try:
+            with pytest.raises(SettingsError, match=r"127\.0\.0\.1:.*invalid certificate: \w+$"):
+                ImageHost.open(tmp_path / "data", settings=settings_of(url))
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "received"),
+    [("127.0.0.1:1", "Connection refused"), ("no.invalid", "failed to lookup address")],
+)
+@pytest.mark.usefixtures("s3_server")
+def test_a_store_that_is_not_reached_is_an_error_of_a_new_host(
+    tmp_path: Path, endpoint: str, received: str
+) -> None:
+    url = f"s3://images/x?endpoint=http://{endpoint}"
+    with pytest.raises(EngineUnavailableError, match=rf"{endpoint}.*{received}"):
+        ImageHost.open(tmp_path / "data", settings=settings_of(url))
 
 
 def test_readiness_includes_the_store(url: str, opened: Open, s3_server: S3Server) -> None:

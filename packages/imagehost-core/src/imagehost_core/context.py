@@ -12,7 +12,7 @@ from pathlib import Path
 from attrs import evolve, field, frozen
 
 from imagehost_core.db import Database, PostgresRateLimitStore, RateLimitStore
-from imagehost_core.db.engines.installation import share_secret
+from imagehost_core.db.engines.installation import read_record, share_secret
 from imagehost_core.db.engines.opening import open_database, open_rate_limits
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InstallationError
@@ -124,7 +124,17 @@ def open_context(
         )
         exists = records.images.exists
         blobs = stack.enter_context(
-            closing(open_image_store(layout, staging, locks, settings.storage, exists))
+            closing(
+                open_image_store(
+                    layout,
+                    staging,
+                    locks,
+                    settings.storage,
+                    exists,
+                    # The host can serve what it has cached.
+                    is_required=read_record(database) is None,
+                )
+            )
         )
         installation = Installation(layout, database, blobs, settings).open(env.clock)
         shutil.rmtree(layout.restoring, ignore_errors=True)

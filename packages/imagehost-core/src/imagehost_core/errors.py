@@ -17,6 +17,7 @@ Exception
     ├── InternalError                   INTERNAL_ERROR          500
     │   └── HostClosedError             INTERNAL_ERROR          500
     ├── UnavailableError                SERVICE_UNAVAILABLE     503
+    │   └── EngineUnavailableError      SERVICE_UNAVAILABLE     503
     └── InsufficientStorageError        INSUFFICIENT_STORAGE    507
 ```
 
@@ -273,6 +274,22 @@ class UnavailableError(ImageHostError):
     def __init__(self, details: str = "", *, retry_after: int = 1) -> None:
         super().__init__(details)
         self.retry_after = retry_after
+
+
+class EngineUnavailableError(UnavailableError):
+    """The database or the image store does not respond when a host is opened or checked; it may be late.
+
+    Args:
+        engine: `database` or `storage`.
+        details: Where and why, in the words of the driver, without a secret.
+    """
+
+    default_message = "The database or the image store does not respond"
+
+    def __init__(self, engine: str, details: str) -> None:
+        ImageHostError.__init__(self, details, message=f"The {engine} does not respond")
+        self.retry_after = 5
+        self.engine = engine
 
 
 class InsufficientStorageError(ImageHostError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from attrs import frozen
 
+from imagehost_core.errors import EngineUnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.settings import SettingsError, StorageSettings, parse_storage_url
 from imagehost_core.storage.blob_store import BlobStore
@@ -19,6 +21,8 @@ from imagehost_core.storage.staging import DiskReserve, StagingArea
 
 PROBE_SECONDS = 2.0
 """The longest duration of the request that shows whether a store responds."""
+
+log = logging.getLogger(__name__)
 
 
 @frozen
@@ -48,6 +52,8 @@ def open_image_store(
     locks: LockManager,
     settings: StorageSettings,
     exists: Callable[[ImageId], bool],
+    *,
+    is_required: bool = True,
 ) -> BlobStore:
     """Return the blob store that the settings name, after a request that shows whether it can be used.
 
@@ -57,10 +63,12 @@ def open_image_store(
         locks: The locks of the data directory.
         settings: The settings of storage.
         exists: Returns whether an image exists now.
+        is_required: Whether a store that does not respond is an error, and not only logged.
 
     Raises:
-        SettingsError: The bucket does not exist, access is denied, the bucket has versioning, or the package
-            for object stores is not installed.
+        EngineUnavailableError: The store does not respond, or the bucket does not exist, yet.
+        SettingsError: Access is denied, the bucket has versioning, or the package for object stores is not
+            installed.
     """
     url = parse_storage_url(settings.url)
     if url is None:
@@ -82,5 +90,10 @@ def open_image_store(
             f"expected usable credentials and options for {url} but received {received}"
         ) from None
     cache = BlobCache(layout.cache, staging, locks, settings.cache_bytes, exists)
-    require_access(probe, url)
+    try:
+        require_access(probe, url)
+    except EngineUnavailableError as error:
+        if is_required:
+            raise
+        log.warning("image store does not respond: error=%s", error.details)
     return ObjectBlobStore(store, cache, settings.timeout_seconds, probe)

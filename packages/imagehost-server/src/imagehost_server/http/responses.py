@@ -7,6 +7,7 @@ Every response of the JSON API is `{"success": true, "data": …}` or `{"success
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -40,6 +41,12 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("imagehost.server")
+
+REPEAT_SECONDS = 60.0
+"""The shortest time between two lines about the same problem."""
+
+_repeat_at: dict[str, float] = {}
+"""When the cause of errors may be logged again, by their details, of which there are few."""
 
 R = TypeVar("R", bound=attrs.AttrsInstance)
 T = TypeVar("T")
@@ -133,11 +140,16 @@ def to_api_error(error: Exception) -> ImageHostError:
 
 
 def log_cause(api_error: ImageHostError, error: Exception, request_id: str) -> None:
-    """Log the cause of an internal error, or of a storage or database that is unavailable."""
-    cause = error if isinstance(api_error, InternalError) else api_error.__cause__
-    if api_error.status >= 500 and cause is not None:
-        fields = {"request_id": request_id, "code": api_error.code}
-        logger.error("request failed", exc_info=cause, extra={"fields": fields})
+    """Log the traceback of an internal error; why a store or worker does not respond, once in a while."""
+    fields: dict[str, object] = {"request_id": request_id, "code": api_error.code}
+    if isinstance(api_error, InternalError):
+        logger.error("request failed", exc_info=error, extra={"fields": fields})
+    elif api_error.status >= 500 and (cause := api_error.__cause__) is not None:
+        now = time.monotonic()
+        if now >= _repeat_at.get(api_error.details, 0.0):
+            _repeat_at[api_error.details] = now + REPEAT_SECONDS
+            fields |= {"reason": api_error.details, "cause": f"{type(cause).__name__}: {cause}"}
+            logger.error("requests fail", extra={"fields": fields})
 
 
 def to_jsonable(value: object) -> object:

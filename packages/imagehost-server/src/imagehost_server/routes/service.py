@@ -18,16 +18,13 @@ from imagehost_core.errors import ForbiddenError, UnauthorizedError, Unavailable
 from imagehost_core.maintenance.service import require_ready
 from imagehost_server._executors import ThreadLimiter
 from imagehost_server.auth.identity import bearer_token
-from imagehost_server.http.responses import RawResponse, Success, ok, to_litestar
+from imagehost_server.http.responses import REPEAT_SECONDS, RawResponse, Success, ok, to_litestar
 from imagehost_server.metrics import CONTENT_TYPE, render_metrics
 from imagehost_server.middleware.security import is_loopback_client
 from imagehost_server.routes.handler import ApiRequest, operation
 
 CHECK_SECONDS = 5.0
 """The time in which each check must respond."""
-
-REPEAT_SECONDS = 60.0
-"""The shortest time between two lines about the same problem."""
 
 log = logging.getLogger("imagehost.server")
 

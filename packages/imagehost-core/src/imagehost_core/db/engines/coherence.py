@@ -66,6 +66,7 @@ class CacheCoherence:
         for end in (self._wake_receiver, self._wake_sender):
             end.setblocking(False)
         self._closing = threading.Event()
+        self._is_lost = False
         self._thread = threading.Thread(target=self._run, name="imagehost-coherence", daemon=True)
 
     def start(self) -> None:
@@ -99,7 +100,10 @@ class CacheCoherence:
             try:
                 self._run_connection()
             except psycopg.Error as error:
-                log.warning("members: connection lost: error=%s", str(error).strip())
+                # One line for an outage, which takes many attempts.
+                if not self._is_lost:
+                    log.warning("database does not respond: error=%s", " ".join(str(error).split()))
+                self._is_lost = True
             except Exception:
                 # Such as a file that cannot be deleted: not acknowledged, and tried again.
                 log.exception("members: cannot apply invalidations")
@@ -116,6 +120,9 @@ class CacheCoherence:
             caches = self._caches
             member = Member(table, caches.lease, caches.invalidate, caches.invalidate_all)
             member.join()
+            if self._is_lost:
+                log.warning("database responds again")
+                self._is_lost = False
             silence = SilenceDetector(self._clock)
             heartbeats, next_heartbeat, is_busy = 0, self._clock(), True
             while not self._closing.is_set():

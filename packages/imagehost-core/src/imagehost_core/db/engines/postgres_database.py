@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import psycopg
 from attrs import evolve, field, frozen
@@ -33,7 +33,11 @@ from imagehost_core.db.engines.postgres_connection import (
     connection_parameters,
     read_server_clock,
 )
-from imagehost_core.db.engines.postgres_errors import translate_errors, unavailable
+from imagehost_core.db.engines.postgres_errors import (
+    translate_errors,
+    translate_failed_connection,
+    unavailable,
+)
 from imagehost_core.db.engines.postgres_locks import PostgresRequestLocks
 from imagehost_core.db.engines.table_copy import COPIED, copy_to_sqlite
 from imagehost_core.db.schema import postgres_migrations
@@ -41,6 +45,7 @@ from imagehost_core.errors import InternalError
 from imagehost_core.ids import AccountId
 from imagehost_core.installation import parse_record, require_known_migrations
 from imagehost_core.observer import Observer, TransactionEnded, ignore
+from imagehost_core.settings import redact_password
 
 TIMEOUT_SECONDS = 5.0
 """Seconds that a request waits for a connection, and for other transactions."""
@@ -80,8 +85,9 @@ class PostgresDatabase:
         observe: Receives the measurement of each transaction.
 
     Raises:
+        EngineUnavailableError: The server does not respond.
         InternalError: The database has another encoding than UTF-8.
-        UnavailableError: The server does not respond.
+        SettingsError: The server refuses the user, or its certificate is not valid.
     """
 
     def __init__(
@@ -99,8 +105,10 @@ class PostgresDatabase:
         self._coherence: CacheCoherence | None = None
         self._dialect = POSTGRES if uses_server_clock else evolve(POSTGRES, now=":now")
         self._parameters = connection_parameters(url)
-        with translate_errors():
-            clock = _migrate(self._parameters)
+        with translate_failed_connection(redact_password(url)):
+            connection = psycopg.connect(**self._parameters)
+        with translate_errors(), connection:
+            clock = _migrate(connection)
             self._pool: ConnectionPool[PostgresConnection] = ConnectionPool(
                 connection_class=PostgresConnection,
                 kwargs=self._parameters,
@@ -396,13 +404,13 @@ def _fetch_all(
         connection.deadline = None
 
 
-def _migrate(parameters: dict[str, Any]) -> SynchronizedClock:
+def _migrate(connection: psycopg.Connection[DictRow]) -> SynchronizedClock:
     """Apply the migrations that a database does not have, one process at a time and all or none.
 
     Returns:
         The clock of the server.
     """
-    with psycopg.connect(**parameters) as connection, connection.transaction():
+    with connection.transaction():
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             raise InternalError(f"expected a database with the encoding UTF8 but received {encoding}")

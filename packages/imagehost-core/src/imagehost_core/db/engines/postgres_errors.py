@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,13 +12,41 @@ from psycopg import errors
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from imagehost_core.db.engines.database import DATABASE_RETRY_SECONDS
-from imagehost_core.errors import UnavailableError
+from imagehost_core.errors import EngineUnavailableError, UnavailableError
+from imagehost_core.settings import SettingsError
 from imagehost_core.storage.durable import translate_disk_full
 
 _TOO_SLOW = (errors.QueryCanceled, errors.LockNotAvailable)
 _CONFLICTS = (errors.DeadlockDetected, errors.SerializationFailure)
 _FULL = (errors.DiskFull,)
 _NOT_WRITABLE = (errors.ReadOnlySqlTransaction, errors.InsufficientResources)
+_REFUSED = re.compile(
+    r"password authentication failed|no password supplied|no pg_hba\.conf entry|role .* does not exist"
+    r"|certificate|SSL was required"
+)
+"""What libpq says of connections that a later attempt would not make either; failed connections have no
+SQLSTATE. Other texts, such as those of another language of the server, can be of a server that is late."""
+
+
+@contextmanager
+def translate_failed_connection(name: str) -> Iterator[None]:
+    """Translate the error of the first connection, with the text of the driver.
+
+    Args:
+        name: The URL of the database, without its password.
+
+    Raises:
+        EngineUnavailableError: There is no server, or no such database, yet.
+        SettingsError: The server refuses the user, or a certificate is not valid.
+    """
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        received = " ".join(str(error).split())
+        details = f"expected a connection to {name} but received: {received}"
+        if _REFUSED.search(received):
+            raise SettingsError(details) from error
+        raise EngineUnavailableError("database", details) from error
 
 
 @contextmanager
@@ -38,7 +67,7 @@ def translate_errors() -> Iterator[None]:
         except _CONFLICTS as error:
             raise unavailable("no conflict in the database but a concurrent change caused one") from error
         except PoolTimeout as error:
-            raise unavailable("a connection to the database in time but all are in use") from error
+            raise unavailable("a connection to the database in time but received none") from error
         except (*_NOT_WRITABLE, PoolClosed, TooManyRequests) as error:
             raise unavailable("the database to accept the statement but it did not") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from imagehost_core.errors import InternalError, NotFoundError
+from imagehost_core.errors import EngineUnavailableError, InternalError, NotFoundError, UnavailableError
 from imagehost_core.ids import ImageId, delivery_not_found_text
 from imagehost_core.installation import RECORD_NAME
 from imagehost_core.storage.blob_store import MASTER, is_file_name
@@ -222,9 +222,14 @@ class ObjectBlobStore:
                 yield entry["path"].removeprefix(f"{IMAGES}/")
 
     def check_ready(self) -> None:
-        """Raise UnavailableError unless the store responds to one request."""
-        for _ in self._probe.list(f"{PROBE}/"):
-            break
+        """Raise EngineUnavailableError unless the store responds to one request."""
+        try:
+            for _ in self._probe.list(f"{PROBE}/"):
+                break
+        except UnavailableError as error:
+            raise EngineUnavailableError(
+                "storage", f"expected a response but received {error.__cause__}"
+            ) from error
 
     def sweep(self, *, dry_run: bool = False) -> tuple[int, int]:
         """Evict the least recently used files from this host's cache, as `BlobCache.sweep` does."""

@@ -30,6 +30,11 @@ _FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 1.0
 _QUERY = re.compile(r"\?[^\s,)]*")
 """The query of a URL in a message; that of Azure can have a signature."""
 
+_NOT_SENT = "error sending request"
+_CERTIFICATE = re.compile(r"InvalidCertificate\((?:\s*Other\(\s*OtherError\()?\s*(\w+)")
+_REASON = re.compile(r'\b(?:message|error): "([^"]*)"')
+"""What the debugging text after a message adds about a request that could not be sent."""
+
 NO_RESPONSE = "expected a response of the image store but received none in time"
 """The details of the error of an operation that a store did not carry out."""
 
@@ -107,11 +112,18 @@ def failure(what: str, error: BaseException) -> ObjectStoreError:
 
 
 def is_rejection(error: BaseException) -> bool:
-    """Return whether a store has rejected a request, so that repeating it is of no use."""
-    return isinstance(error, (*_DENIED, FileNotFoundError)) or _STATUS.search(str(error)) is not None
+    """Return whether a store has rejected a request or is another, so that repeating it is of no use."""
+    text = str(error)
+    is_refused = isinstance(error, (*_DENIED, FileNotFoundError)) or _STATUS.search(text) is not None
+    return is_refused or _CERTIFICATE.search(text) is not None
 
 
 def describe(error: BaseException) -> str:
     """Return the message of an error of a store in one line, without the queries of URLs and the response."""
-    message = str(error).partition("\n")[0].partition(": <?xml")[0]
-    return f"{type(error).__name__}: {_QUERY.sub('', message)}"
+    text = str(error)
+    message = _QUERY.sub("", text.partition("\n")[0].partition(": <?xml")[0])
+    if certificate := _CERTIFICATE.search(text):
+        message += f": invalid certificate: {certificate[1]}"
+    elif _NOT_SENT in message and (reason := _REASON.search(text)):
+        message += f": {reason[1]}"
+    return f"{type(error).__name__}: {message}"

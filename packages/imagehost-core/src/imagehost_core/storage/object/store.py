@@ -5,7 +5,6 @@ Access is checked when a host starts.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from datetime import timedelta
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
+from imagehost_core.errors import EngineUnavailableError
 from imagehost_core.settings import SettingsError, StorageProvider, StorageUrl
 from imagehost_core.storage.object.client import PROBE
 from imagehost_core.storage.object.retries import describe, is_rejection
@@ -34,10 +34,9 @@ _NO_RETRIES: RetryConfig = {"max_retries": 0}
 """Requests are sent again by `RetryPolicy`, which knows the deadline and what a repeated one means."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 """The code in the body of an error of S3, such as `NoSuchBucket`."""
+_NO_BUCKET = "NoSuchBucket"
 _METADATA_SERVICE = "169.254.169.254"
 """The host that machines of a provider receive credentials from, used where the environment has none."""
-
-log = logging.getLogger(__name__)
 
 
 def open_object_store(url: StorageUrl, request_seconds: float) -> ObjectStore:
@@ -95,14 +94,14 @@ def _profile() -> S3CredentialProvider | None:
 def require_access(store: ObjectStore, url: StorageUrl) -> None:
     """Raise SettingsError unless objects can be listed and written, and deleted ones are gone.
 
-    A store that does not respond is logged only: it may respond later.
-
     Args:
         store: The object store.
         url: Its URL, for messages.
 
     Raises:
-        SettingsError: There is no such bucket, it has versioning, credentials are missing, or access denied.
+        EngineUnavailableError: The store does not respond, or has no such bucket, yet.
+        SettingsError: The bucket has versioning, credentials are missing, access is denied, or the
+            certificate of the store is not valid.
     """
     try:
         for _ in store.list(f"{PROBE}/"):
@@ -111,12 +110,12 @@ def require_access(store: ObjectStore, url: StorageUrl) -> None:
     except (BaseError, FileNotFoundError) as error:
         if _METADATA_SERVICE in str(error):
             raise SettingsError(f"expected credentials for {url} in the environment but found none") from None
-        if not is_rejection(error):
-            log.warning("object store does not respond: url=%s error=%s", url, describe(error))
-            return
         code = _CODE.search(str(error))
         received = f"{code[1]}: {describe(error)}" if code else describe(error)
-        raise SettingsError(f"expected access to {url} but received {received}") from None
+        details = f"expected access to {url} but received {received}"
+        if (code is not None and code[1] == _NO_BUCKET) or not is_rejection(error):
+            raise EngineUnavailableError("storage", details) from None
+        raise SettingsError(details) from None
     # Google Cloud Storage returns the generation of each object.
     if version not in {None, "null"} and url.provider is not StorageProvider.GOOGLE:
         raise SettingsError(
