@@ -15,7 +15,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 
 from attrs import Attribute, field, frozen
-from attrs.validators import ge, gt, le, max_len, min_len, optional
+from attrs.validators import ge, gt, le, matches_re, max_len, min_len, optional
 
 from imagehost_core.limits import DAY
 from imagehost_core.settings import (
@@ -163,11 +163,16 @@ class WebSettings:
         enabled: Whether there are any.
         site_name: The name that they show.
         listed: Whether search engines may list the public pages.
+        security_contact: Where to report vulnerabilities: a URL, such as `mailto:security@example.com`, for
+            `/.well-known/security.txt`.
     """
 
     enabled: bool = True
     site_name: str = field(default="imagehost", validator=[min_len(1), max_len(60)])
     listed: bool = True
+    security_contact: str | None = field(
+        default=None, validator=optional(matches_re(r"(?:mailto:|tel:|https://)[!-~]+"))
+    )
 
 
 @frozen(kw_only=True)

@@ -111,15 +111,27 @@ async def _asset(request: ApiRequest, version: FromPath[str], name: FromPath[str
 
 async def _robots(request: ApiRequest) -> Response[Any]:
     """Tell crawlers which pages they may read (RFC 9309)."""
-    root, allowed = request.settings.root_path, ("$", "a/", "i/", "assets/")
+    root, allowed = request.settings.root_path, ("$", "a/", "i/", "assets/", "feed.xml", "sitemap.xml")
     rules = "".join(f"Allow: {root}/{path}\n" for path in allowed if request.settings.web.listed)
-    body = f"User-agent: *\n{rules}Disallow: {root}/\n"
+    sitemap = f"Sitemap: {request.settings.site_url}/sitemap.xml\n" if request.settings.web.listed else ""
+    body = f"User-agent: *\n{rules}Disallow: {root}/\n{sitemap}"
     headers = (("content-type", "text/plain; charset=utf-8"), ("cache-control", "public, max-age=3600"))
     return to_litestar(RawResponse(200, body.encode(), headers))
+
+
+async def _icon() -> Response[Any]:
+    """Respond with the icon, where a browser looks for it without a page that names it."""
+    response = asset_response(asset_path("icon.svg"), "")
+    headers = (("content-type", _MEDIA_TYPES["svg"]), ("cache-control", "public, max-age=86400"))
+    return to_litestar(RawResponse(200, response.body, headers))
 
 
 def _handler(path: str) -> HTTPRouteHandler:
     return HTTPRouteHandler(path, http_method=["GET", "HEAD"], status_code=200, include_in_schema=False)
 
 
-HANDLERS = (_handler(f"{PREFIX}{{version:str}}/{{name:str}}")(_asset), _handler("/robots.txt")(_robots))
+HANDLERS = (
+    _handler(f"{PREFIX}{{version:str}}/{{name:str}}")(_asset),
+    _handler("/robots.txt")(_robots),
+    _handler("/favicon.ico")(_icon),
+)

@@ -10,10 +10,21 @@ from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.template import TemplateConfig
 
 from imagehost_server.web import assets
-from imagehost_server.web.pages import admin, albums, images, public, settings, sign_in, upload, webhooks
+from imagehost_server.web.pages import (
+    admin,
+    albums,
+    feeds,
+    images,
+    public,
+    settings,
+    sign_in,
+    upload,
+    webhooks,
+)
 
 HANDLERS: tuple[HTTPRouteHandler, ...] = (
     *public.HANDLERS,
+    *feeds.HANDLERS,
     *sign_in.HANDLERS,
     *upload.HANDLERS,
     *images.HANDLERS,

@@ -126,7 +126,7 @@ async def _show(request: WebRequest, template: str, album_id: str | None = None)
     if closed := sign_in_if_closed(request):
         return closed
     cursor = request.query_params.get("cursor")
-    listed = await request.executors.reads.run(_read, request, cursor, album_id)
+    listed = await request.executors.reads.run(read_gallery, request, cursor, album_id)
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
     return request.render(
         template,
@@ -138,12 +138,20 @@ async def _show(request: WebRequest, template: str, album_id: str | None = None)
     )
 
 
-def _read(request: WebRequest, cursor: str | None, album_id: str | None) -> GalleryPage:
+def read_gallery(
+    request: WebRequest, cursor: str | None, album_id: str | None, per_page: int = IMAGES_PER_PAGE
+) -> GalleryPage:
+    """Return a page of the gallery, or of a public album by the id in a path.
+
+    Raises:
+        BadRequestError: The cursor is invalid.
+        NotFoundError: There is no such public album.
+    """
     try:
         album = None if album_id is None else parse_album_id(album_id)
     except ValidationError as error:
         raise NotFoundError(errors=error.errors) from None
-    return request.host.gallery(album_id=album, per_page=IMAGES_PER_PAGE, cursor=cursor)
+    return request.host.gallery(album_id=album, per_page=per_page, cursor=cursor)
 
 
 def page_url(request: WebRequest, image: Image) -> str:

@@ -1,0 +1,145 @@
+"""What programs read of the public pages: Atom feeds, the site map, the web app manifest, `security.txt`."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from litestar import Response
+from litestar.params import FromPath
+
+from imagehost_core import to_rfc3339
+from imagehost_core.errors import NotFoundError, UnauthorizedError
+from imagehost_core.formats import FORMATS, UPLOADABLE
+from imagehost_core.models import Image
+from imagehost_server.http.responses import RawResponse, to_litestar
+from imagehost_server.web.assets import asset_path
+from imagehost_server.web.page import WebRequest, page
+from imagehost_server.web.pages.public import read_gallery
+from imagehost_server.web.presentation import ImagePresenter, alt_text
+
+FEED_IMAGES = 50
+"""Images of a feed."""
+SITEMAP_IMAGES = 1_000
+"""Images of the site map; search engines find older ones by the links of the gallery's pages."""
+CONTACT_DAYS = 365
+"""How long a `security.txt` is valid (RFC 9116, 2.5.5)."""
+
+
+@page("/feed.xml", public=True, json=True)
+async def feed(request: WebRequest) -> Response[Any]:
+    """Return the newest public images as an Atom feed (RFC 4287)."""
+    return await _feed(request, "/", None)
+
+
+@page("/a/{album_id:str}/feed.xml", public=True, json=True)
+async def album_feed(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
+    """Return the newest public images of a public album as an Atom feed."""
+    return await _feed(request, f"/a/{album_id}", album_id)
+
+
+async def _feed(request: WebRequest, path: str, album_id: str | None) -> Response[Any]:
+    _require_open(request)
+    listed = await request.executors.reads.run(read_gallery, request, None, album_id, FEED_IMAGES)
+    album, images, urls = listed.album, listed.items, request.host.urls
+    presenter, site = ImagePresenter(urls, request.settings.delivery), request.settings.site_url
+    entries = [
+        {
+            "title": alt_text(image),
+            "page": f"{site}/i/{image.id}",
+            "time": to_rfc3339(image.created_at),
+            "image": urls.image(image),
+            "type": image.mime_type,
+            "size": image.size,
+            "shown": presenter.previews(image)[0],
+            "text": image.description,
+        }
+        for image in images
+    ]
+    updated = images[0].created_at if images else request.host.now()
+    response = request.render(
+        "feed.xml",
+        title=album.name if album else request.settings.web.site_name,
+        url=f"{site}{path}",
+        feed_url=f"{site}{path.rstrip('/')}/feed.xml",
+        updated=to_rfc3339(updated),
+        entries=entries,
+    )
+    response.media_type = "application/atom+xml"
+    return response
+
+
+@page("/sitemap.xml", public=True, json=True)
+async def sitemap(request: WebRequest) -> Response[Any]:
+    """Return the pages of the newest public images for search engines (https://sitemaps.org)."""
+    _require_open(request)
+    if not request.settings.web.listed:
+        raise NotFoundError("expected a site whose pages may be listed (IMAGEHOST_WEB_LISTED)")
+
+    def read() -> list[Image]:
+        images: list[Image] = []
+        cursor = None
+        while len(images) < SITEMAP_IMAGES:
+            listed = read_gallery(request, cursor, None, 100)
+            images += listed.items
+            cursor = listed.next_cursor
+            if cursor is None:
+                break
+        return images
+
+    images = await request.executors.reads.run(read)
+    pages = [(image.id, to_rfc3339(image.updated_at), request.host.urls.image(image)) for image in images]
+    response = request.render("sitemap.xml", site_url=request.settings.site_url, pages=pages)
+    response.media_type = "application/xml"
+    return response
+
+
+@page("/manifest.webmanifest", json=True)
+async def manifest(request: WebRequest) -> Response[Any]:
+    """Describe the site as an app, to which phones can share images (https://www.w3.org/TR/appmanifest)."""
+    root = request.settings.root_path
+    accepted = [FORMATS[each].media_type for each in UPLOADABLE]
+    description = {
+        "name": request.settings.web.site_name,
+        "start_url": f"{root}/",
+        "scope": f"{root}/",
+        "display": "minimal-ui",
+        "icons": [{"src": root + asset_path("icon.svg"), "type": "image/svg+xml", "sizes": "any"}],
+        "share_target": {
+            "action": f"{root}/upload",
+            "method": "POST",
+            "enctype": "multipart/form-data",
+            "params": {"files": [{"name": "files[]", "accept": accepted}]},
+        },
+    }
+    return _text(json.dumps(description), "application/manifest+json")
+
+
+@page("/.well-known/security.txt", json=True)
+async def security_contact(request: WebRequest) -> Response[Any]:
+    """Name the contact for reports of vulnerabilities (RFC 9116), if there is one."""
+    contact = request.settings.web.security_contact
+    if not contact:
+        raise NotFoundError("expected a contact (IMAGEHOST_WEB_SECURITY_CONTACT)")
+    expires = request.host.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    expires += timedelta(days=CONTACT_DAYS)
+    return _text(f"Contact: {contact}\nExpires: {to_rfc3339(expires)}\n", "text/plain; charset=utf-8")
+
+
+def _require_open(request: WebRequest) -> None:
+    """Raise UnauthorizedError if public pages require a session and there is none."""
+    if request.settings.gallery.require_sign_in and request.viewer is None:
+        raise UnauthorizedError("expected a session but received none")
+
+
+def _text(text: str, media_type: str) -> Response[Any]:
+    headers = (
+        ("content-type", media_type),
+        ("cache-control", "public, max-age=3600"),
+        ("x-content-type-options", "nosniff"),
+    )
+    return to_litestar(RawResponse(200, text.encode(), headers))
+
+
+HANDLERS = (feed, album_feed, sitemap, manifest, security_contact)

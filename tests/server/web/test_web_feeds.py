@@ -1,0 +1,119 @@
+"""What programs read of the public pages: feeds, the site map, the manifest, the security contact."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from xml.etree import ElementTree
+
+import attrs
+import httpx2
+import pytest
+from tests.server.in_process import serving
+from tests.server.web.conftest import SETTINGS, SignedIn
+
+from imagehost_core import ImageHost
+from imagehost_core.testing import make_image
+from imagehost_server.settings import GallerySettings, WebSettings
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+SITE = "http://testserver.local:8000"
+
+
+def entries(client: httpx2.Client, path: str) -> tuple[ElementTree.Element, list[str]]:
+    """Return a feed, and the URLs of the pages in it."""
+    response = client.get(path)
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("application/atom+xml")
+    feed = ElementTree.fromstring(response.content)
+    return feed, [entry.findtext(f"{ATOM}id", "") for entry in feed.iter(f"{ATOM}entry")]
+
+
+def test_the_feed_has_the_newest_public_images_and_texts_are_escaped(
+    host: ImageHost, visitor: httpx2.Client
+) -> None:
+    owner = host.accounts.get("admin")
+    text = "<b>&\"' 🐈"
+    image = host.upload(make_image(64, 48), owner=owner, filename="cat.png", description=text)
+    private = host.upload(make_image(64, 48), owner=owner, is_public=False)
+    feed, ids = entries(visitor, "/feed.xml")
+    assert ids[0] == f"{SITE}/i/{image.id}"
+    assert f"{SITE}/i/{private.id}" not in ids
+    entry = next(feed.iter(f"{ATOM}entry"))
+    assert entry.findtext(f"{ATOM}title") == text
+    links = {link.get("rel"): link.get("href") for link in entry.iter(f"{ATOM}link")}
+    assert links == {"alternate": f"{SITE}/i/{image.id}", "enclosure": host.urls.image(image)}
+    host.images.delete(image.id)
+    assert f"{SITE}/i/{image.id}" not in entries(visitor, "/feed.xml")[1]
+
+
+def test_an_album_has_a_feed_while_it_is_public(host: ImageHost, visitor: httpx2.Client) -> None:
+    owner = host.accounts.get("admin")
+    album = host.albums.create("Trip & Co", owner=owner)
+    image = host.upload(make_image(64, 48), owner=owner, album_id=album.id)
+    other = host.upload(make_image(64, 48), owner=owner)
+    feed, ids = entries(visitor, f"/a/{album.id}/feed.xml")
+    assert (feed.findtext(f"{ATOM}title"), ids) == ("Trip & Co", [f"{SITE}/i/{image.id}"])
+    assert other.id not in str(ids)
+    assert f'href="/a/{album.id}/feed.xml"' in visitor.get(f"/a/{album.id}").text
+    host.albums.update(album.id, owner=owner, is_public=False)
+    assert visitor.get(f"/a/{album.id}/feed.xml").status_code == 404
+
+
+def test_the_site_map_has_the_pages_of_public_images(host: ImageHost, visitor: httpx2.Client) -> None:
+    image = host.upload(make_image(64, 48), owner="admin")
+    response = visitor.get("/sitemap.xml")
+    assert response.headers["content-type"].startswith("application/xml")
+    locations = [each.text for each in ElementTree.fromstring(response.content).iter() if each.text]
+    assert {f"{SITE}/", f"{SITE}/i/{image.id}", host.urls.image(image)} <= set(locations)
+    assert f"Sitemap: {SITE}/sitemap.xml" in visitor.get("/robots.txt").text
+
+
+def test_a_site_that_is_closed_or_not_listed_has_no_feed_or_site_map() -> None:
+    closed = attrs.evolve(SETTINGS, gallery=GallerySettings(require_sign_in=True))
+    unlisted = attrs.evolve(SETTINGS, web=WebSettings(listed=False))
+    with ImageHost.open(settings=closed) as host, serving(host, closed) as origin:
+        for path in ("/feed.xml", "/sitemap.xml"):
+            assert httpx2.get(f"{origin}{path}").status_code == 401
+    with ImageHost.open(settings=unlisted) as host, serving(host, unlisted) as origin:
+        assert httpx2.get(f"{origin}/sitemap.xml").status_code == 404
+        assert "Sitemap" not in httpx2.get(f"{origin}/robots.txt").text
+
+
+def test_a_phone_can_share_files_with_the_app(
+    owner: httpx2.Client, visitor: httpx2.Client, session: SignedIn
+) -> None:
+    response = visitor.get("/manifest.webmanifest")
+    assert response.headers["content-type"] == "application/manifest+json"
+    target = response.json()["share_target"]
+    assert visitor.get(response.json()["icons"][0]["src"]).status_code == 200
+    (field,) = target["params"]["files"]
+    files = {field["name"]: ("shared.png", make_image(64, 48))}
+    shared = owner.post(target["action"], files=files, headers={"Sec-Fetch-Site": "none"})
+    assert shared.status_code == 200
+    assert "shared.webp" in shared.text
+    for site in ("same-origin", "same-site", "cross-site"):
+        refused = owner.post(target["action"], files=files, headers={"Sec-Fetch-Site": site})
+        assert refused.status_code == 403, site
+    assert owner.post(target["action"], files=files).status_code == 403
+    token = {"csrf_token": session.csrf}
+    assert owner.post(target["action"], files=files, data=token).status_code == 200
+
+
+@pytest.mark.parametrize("contact", [None, "mailto:security@example.com", "https://example.com/report"])
+def test_the_security_contact_is_that_of_the_settings(contact: str | None) -> None:
+    settings = attrs.evolve(SETTINGS, web=WebSettings(security_contact=contact))
+    with ImageHost.open(settings=settings) as host, serving(host, settings) as origin:
+        response = httpx2.get(f"{origin}/.well-known/security.txt")
+        if not contact:
+            assert response.status_code == 404
+            return
+        fields = dict(line.split(": ", 1) for line in response.text.splitlines())
+        assert fields["Contact"] == contact
+        left = datetime.fromisoformat(fields["Expires"]) - host.now()
+        assert timedelta(days=363) < left < timedelta(days=366)
+
+
+def test_a_browser_finds_the_icon_without_a_page(visitor: httpx2.Client) -> None:
+    response = visitor.get("/favicon.ico")
+    assert (response.status_code, response.headers["content-type"]) == (200, "image/svg+xml")
+    assert response.content.startswith(b"<svg")
