@@ -17,6 +17,7 @@ class Fault(Enum):
 
     ERROR_500 = "respond with 500"
     ERROR_503 = "respond with 503"
+    ERROR_404_NO_BUCKET = "respond with 404 and the code NoSuchBucket"
     CUT = "close the connection without forwarding the request"
     LOSE_RESPONSE = "forward the request, then close the connection without a response"
     STALL = "never respond"
@@ -135,6 +136,13 @@ def run_fault_proxy(server: str) -> Iterator[FaultProxy]:
         thread.join(10)
 
 
+_ERRORS = {
+    Fault.ERROR_500: ("500 Internal Server Error", ""),
+    Fault.ERROR_503: ("503 Slow Down", ""),
+    Fault.ERROR_404_NO_BUCKET: ("404 Not Found", "<?xml?><Error><Code>NoSuchBucket</Code></Error>"),
+}
+
+
 async def _exchange(
     proxy: FaultProxy, server: tuple[str, int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> bool:
@@ -144,9 +152,9 @@ async def _exchange(
     method, target, _ = head.decode("latin-1").split(" ", 2)
     request = Request(method, target)
     fault = proxy.take(request)
-    if fault in {Fault.ERROR_500, Fault.ERROR_503}:
-        status = "500 Internal Server Error" if fault is Fault.ERROR_500 else "503 Slow Down"
-        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+    if fault in _ERRORS:
+        status, text = _ERRORS[fault]
+        writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
         await writer.drain()
         return True
     if fault is Fault.CUT:

@@ -76,7 +76,9 @@ class Service:
             except httpx2.TransportError as error:
                 reasons.append(type(error).__name__)
             else:
-                reasons.append("" if response.status_code == 200 else response.json()["error"]["details"])
+                body = response.json()
+                ready = response.status_code == 200
+                reasons.append(body["data"].get("unavailable", "") if ready else body["error"]["details"])
         return reasons
 
     def is_replicated(self) -> bool:
@@ -196,16 +198,16 @@ def store_faulty(fault: Fault, method: str = "") -> Callable[[Service], Abstract
 
 
 FAULTS = {
-    "postgres-stopped": (postgres_stopped, "the database"),
-    "postgres-killed": (postgres_killed, "the database"),
-    "postgres-cut-off": (postgres_cut_off, "the database"),
+    "postgres-stopped": (postgres_stopped, "database"),
+    "postgres-killed": (postgres_killed, "database"),
+    "postgres-cut-off": (postgres_cut_off, "database"),
     "postgres-slow": (postgres_slow, ""),
-    "store-stopped": (store_stopped, "the image store"),
+    "store-stopped": (store_stopped, "storage"),
     "store-slow": (store_slow, ""),
-    "store-500": (store_faulty(Fault.ERROR_500), "the image store"),
-    "store-503": (store_faulty(Fault.ERROR_503), "the image store"),
+    "store-500": (store_faulty(Fault.ERROR_500), "storage"),
+    "store-503": (store_faulty(Fault.ERROR_503), "storage"),
     "store-truncates": (store_faulty(Fault.TRUNCATE, "GET"), None),
-    "postgres-failed-over": (postgres_failed_over, "the database"),
+    "postgres-failed-over": (postgres_failed_over, "database"),
 }
 
 

@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import UnavailableError
 from imagehost_core.settings import StorageSettings
 from imagehost_core.testing import make_image
 from imagehost_server._executors import ThreadLimiter
-from imagehost_server.routes.service import REPEAT_SECONDS, ProblemLog, ReadinessMonitor
+from imagehost_server.http.responses import REPEAT_SECONDS
+from imagehost_server.routes.service import ProblemLog, Readiness, ReadinessMonitor
 from imagehost_server.settings import ServerSettings
 
 PROXIED = {"X-Forwarded-For": "192.0.2.7"}
@@ -63,7 +63,7 @@ def test_without_image_workers_the_host_is_not_ready_until_one_can_be_started(
             patch.setattr("sys.executable", str(tmp_path / "missing"))
             response = client.get("/readyz")
             assert response.status_code == 503
-            assert response.json()["error"]["details"].endswith("received no response from the image workers")
+            assert response.json()["error"]["details"].endswith("received no response from image workers")
             assert "image workers" not in client.get("/readyz", headers=PROXIED).text
         assert client.get("/readyz").status_code == 200
     events = [record.message for record in caplog.records if record.name != "imagehost.access"]
@@ -91,6 +91,28 @@ def test_busy_image_workers_are_ready(tmp_path: Path) -> None:
         os.kill(pid, signal.SIGCONT)
         for upload in uploads:
             upload.join()
+
+
+def test_without_its_image_store_the_host_is_ready_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client_of(tmp_path / "data", ServerSettings()) as client:
+        (tmp_path / "data" / "images").rename(tmp_path / "away")
+        response = client.get("/readyz")
+        assert response.status_code == 200
+        data = response.json()["data"]
+        assert "FileNotFoundError" in data.pop("cause")
+        assert data == {"status": "ready", "unavailable": "storage"}
+        proxied = client.get("/readyz", headers=PROXIED)
+        assert proxied.json()["data"] == {"status": "ready", "unavailable": "storage"}
+        assert "imagehost_storage_up 0.0" in client.get("/metrics").text
+        (tmp_path / "away").rename(tmp_path / "data" / "images")
+        assert client.get("/readyz").json()["data"] == {"status": "ready"}
+        assert "imagehost_storage_up 1.0" in client.get("/metrics").text
+    (line,) = [record for record in caplog.records if record.message == "not ready"]
+    fields = vars(line)["fields"]
+    assert (fields["reason"], "FileNotFoundError" in fields["cause"]) == ("storage", True)
+    assert line.exc_info is None
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.sampled_from(["", "", "a", "b"])), max_size=30))
@@ -130,7 +152,7 @@ def test_checks_that_hang_take_one_thread_and_are_named() -> None:
         released.wait(30)
 
     class Maintenance:
-        readiness_checks: ClassVar = {"the database": hang}
+        readiness_checks: ClassVar = {"database": hang}
 
         def accepts_uploads(self) -> bool:
             return True
@@ -138,7 +160,7 @@ def test_checks_that_hang_take_one_thread_and_are_named() -> None:
     class HungHost:
         maintenance, settings = Maintenance(), ServerSettings()
 
-    async def probe() -> list[bool | BaseException]:
+    async def probe() -> list[Readiness | BaseException]:
         monitor = ReadinessMonitor(HungHost(), ThreadLimiter(4), seconds=0.01)  # type: ignore[arg-type]
         results = await asyncio.gather(*(monitor.check() for _ in range(5)), return_exceptions=True)
         results += await asyncio.gather(monitor.check(), return_exceptions=True)
@@ -146,6 +168,6 @@ def test_checks_that_hang_take_one_thread_and_are_named() -> None:
         return results
 
     for result in asyncio.run(probe()):
-        assert isinstance(result, UnavailableError)
-        assert result.details.endswith("received no response from the database")
+        assert isinstance(result, Readiness)
+        assert list(result.failures) == ["database"]
     assert started == ["hang"]

@@ -271,7 +271,7 @@ def test_readiness_includes_the_store(url: str, opened: Open, s3_server: S3Serve
     opened(settings=settings_of(url)).maintenance.check_ready()
     unreachable = url.replace(s3_server.endpoint, "http://127.0.0.1:1")
     host = opened(settings=settings_of(unreachable, seconds=1))
-    with pytest.raises(UnavailableError, match="no response from the image store"):
+    with pytest.raises(UnavailableError, match="no response from storage"):
         host.maintenance.check_ready()
     with pytest.raises(UnavailableError):
         host.upload(LARGE, owner="admin")

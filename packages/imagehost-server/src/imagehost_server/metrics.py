@@ -281,6 +281,9 @@ _STATES: dict[Family, Callable[[HostStatistics, ImageHost], float]] = {
         "imagehost_disk_free_bytes", "Free bytes of the file system of the data directory."
     ): lambda now, _: now.disk_free_bytes,
     _state(
+        "imagehost_storage_up", "1 if the image store has responded to a request for these metrics, else 0."
+    ): lambda now, _: float(now.storage_responds),
+    _state(
         "imagehost_disk_min_free_bytes", "Free bytes below which uploads get 507 (storage.min_free_bytes)."
     ): lambda _, host: host.settings.storage.min_free_bytes,
     _state(

@@ -31,6 +31,7 @@ class HostStatistics:
         disk_free_bytes: Its free bytes.
         workers: The load of the image worker processes of this process.
         worker_pids: The process IDs of those.
+        storage_responds: Whether the image store responds to a request now.
     """
 
     database: DatabaseStatistics
@@ -38,6 +39,7 @@ class HostStatistics:
     disk_free_bytes: int
     workers: PoolLoad
     worker_pids: tuple[int, ...]
+    storage_responds: bool
 
 
 @frozen
@@ -58,13 +60,14 @@ class MaintenanceService:
     def readiness_checks(self) -> Mapping[str, Callable[[], object]]:
         """The checks of readiness by what they check; each raises an exception unless it responds.
 
-        A disk that is full is ready: images can still be read and deleted (`accepts_uploads`).
+        A disk that is full is ready: images can still be read and deleted (`accepts_uploads`). Without
+        `storage`, a host serves what it has cached.
         """
         return {
-            "the database": self._records.accounts.is_any,
-            "the data directory": self._write_to_staging,
-            "the image store": self._files.blobs.check_ready,
-            "the image workers": self._require_worker,
+            "database": self._records.accounts.is_any,
+            "data directory": self._write_to_staging,
+            "storage": self._files.blobs.check_ready,
+            "image workers": self._require_worker,
         }
 
     def check_ready(self) -> None:
@@ -79,7 +82,10 @@ class MaintenanceService:
                 check()
             except Exception as error:
                 failures[name] = error
-        require_ready(failures)
+        if failures:
+            received = f"received no response from {' and '.join(failures)}"
+            cause = ExceptionGroup("not ready", list(failures.values()))
+            raise UnavailableError(f"expected the host to be ready but {received}") from cause
 
     def accepts_uploads(self) -> bool:
         """Return whether `storage.min_free_bytes` of the disk are free, so that uploads can succeed.
@@ -94,7 +100,7 @@ class MaintenanceService:
         return True
 
     def statistics(self) -> HostStatistics:
-        """Return totals for monitoring: two short queries, and the state of the worker processes."""
+        """Return totals for monitoring: two short queries, the state of the workers and of the store."""
         total, free = self._files.staging.disk_space()
         return HostStatistics(
             database=read_statistics(self._records.database, self._clock()),
@@ -102,7 +108,15 @@ class MaintenanceService:
             disk_free_bytes=free,
             workers=self._executor.load,
             worker_pids=self._executor.worker_pids,
+            storage_responds=self._storage_responds(),
         )
+
+    def _storage_responds(self) -> bool:
+        try:
+            self._files.blobs.check_ready()
+        except (UnavailableError, OSError):
+            return False
+        return True
 
     def _write_to_staging(self) -> None:
         with suppress(InsufficientStorageError), self._files.staging.temporary_directory():
@@ -143,18 +157,3 @@ class MaintenanceService:
         """
         with translate_disk_errors():
             return self._garbage.collect_marked()
-
-
-def require_ready(failures: Mapping[str, Exception]) -> None:
-    """Raise UnavailableError if a check of readiness has failed.
-
-    Args:
-        failures: The exceptions of the failed checks, by what they check.
-
-    Raises:
-        UnavailableError: The details name everything that does not respond.
-    """
-    if failures:
-        received = f"received no response from {' and '.join(failures)}"
-        cause = ExceptionGroup("not ready", list(failures.values()))
-        raise UnavailableError(f"expected the host to be ready but {received}") from cause

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-from imagehost_core import ImageHost
 from imagehost_core.settings import ResolvedSetting
 from imagehost_server.background import run_forever
 from imagehost_server.cli.accounts import keys, users
@@ -68,7 +67,7 @@ def serve(data: Path, database: str | None, storage: str | None, **flags: object
             settings = load_settings(data, values)
         runner.require_valid_certificate(settings.server.tls_cert, settings.server.tls_key)
         runner.require_free_port(settings.server.host, settings.server.port)
-    with cli_errors(), ImageHost.open(data, settings=settings) as host:
+    with cli_errors(), runner.open_when_available(data, settings) as host:
         credentials = create_initial_credentials(
             host, data, settings.admin.password_file, pages=settings.web.enabled
         )

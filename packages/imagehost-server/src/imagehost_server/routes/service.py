@@ -6,16 +6,15 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 import msgspec
-from attrs import frozen
+from attrs import evolve, frozen
 from litestar import Response
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import ForbiddenError, UnauthorizedError, UnavailableError
-from imagehost_core.maintenance.service import require_ready
 from imagehost_server._executors import ThreadLimiter
 from imagehost_server.auth.identity import bearer_token
 from imagehost_server.http.responses import REPEAT_SECONDS, RawResponse, Success, ok, to_litestar
@@ -45,22 +44,35 @@ class ProblemLog:
         self._event, self._resolved, self._level, self._clock = event, resolved, level, clock
         self._reason, self._repeat_at = "", 0.0
 
-    def record(self, reason: str, cause: Exception | None = None) -> None:
+    def record(self, reason: str, cause: str = "") -> None:
         """Log the present state, unless that was done.
 
         Args:
             reason: What the problem is; empty if there is none.
-            cause: The exception whose traceback is logged, once.
+            cause: More about it.
         """
         now, is_new = self._clock(), reason != self._reason
         if not is_new and (not reason or now < self._repeat_at):
             return
         self._reason, self._repeat_at = reason, now + REPEAT_SECONDS
         if reason:
-            fields = {"fields": {"reason": reason}}
-            log.log(self._level, self._event, exc_info=cause if is_new else None, extra=fields)
+            fields = {"reason": reason} | ({"cause": cause} if cause else {})
+            log.log(self._level, self._event, extra={"fields": fields})
         else:
             log.info(self._resolved)
+
+
+@frozen
+class Readiness:
+    """What the checks have found.
+
+    Attributes:
+        failures: The exceptions of those that failed, by what they check.
+        accepts_uploads: Whether the disk has enough free space.
+    """
+
+    failures: Mapping[str, Exception]
+    accepts_uploads: bool
 
 
 class ReadinessMonitor:
@@ -84,11 +96,11 @@ class ReadinessMonitor:
         self._problems = ProblemLog("not ready", "ready again", logging.ERROR)
         self._full_disk = ProblemLog("uploads refused", "uploads accepted again", logging.WARNING)
 
-    async def check(self) -> bool:
-        """Return whether uploads are accepted: whether the disk has enough free space.
+    async def check(self) -> Readiness:
+        """Return what does not respond, and whether uploads are accepted.
 
         Raises:
-            UnavailableError: The host is not ready; the details name everything that does not respond.
+            UnavailableError: The process is about to stop.
         """
         if self.is_draining:
             raise UnavailableError("expected a host that goes on but received one that is about to stop")
@@ -100,14 +112,13 @@ class ReadinessMonitor:
         )
         found = dict(zip(checks, results, strict=True))
         failures = {name: result for name, result in found.items() if isinstance(result, Exception)}
-        self._problems.record(
-            " and ".join(failures), ExceptionGroup("not ready", [*failures.values()]) if failures else None
-        )
-        require_ready(failures)
+        # The line has the exceptions, and changes with the names only.
+        causes = "; ".join(f"{name}: {_describe(error)}" for name, error in failures.items())
+        self._problems.record(" and ".join(failures), causes)
         limit = self._host.settings.storage.min_free_bytes
         is_refused = accepts_uploads is False
         self._full_disk.record(f"fewer than {limit} bytes of the disk are free" if is_refused else "")
-        return not is_refused
+        return Readiness(failures, accepts_uploads=not is_refused)
 
     async def _run(self, name: str, check: Callable[[], object]) -> object:
         """Return the result of a check, or its exception."""
@@ -128,10 +139,14 @@ class ProbeResult:
 
     Attributes:
         status: `alive` or `ready`.
+        unavailable: `storage` if the image store does not respond, so that only what is cached is served.
+        cause: Why; only for loopback clients.
         uploads: `refused` while the disk has too little free space; only for loopback clients.
     """
 
     status: str
+    unavailable: str | msgspec.UnsetType = msgspec.UNSET
+    cause: str | msgspec.UnsetType = msgspec.UNSET
     uploads: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -141,16 +156,24 @@ async def healthz() -> Response[Success[ProbeResult]]:
     return ok(ProbeResult("alive"))
 
 
-@operation("GET /readyz", None, summary="Check that the stores and the image workers respond.", errors=(503,))
+@operation("GET /readyz", None, summary="Check that this host can serve what it has.", errors=(503,))
 async def readyz(request: ApiRequest) -> Response[Success[ProbeResult]]:
-    """Respond with 200, or 503 if something does not respond; only loopback clients and the log see what."""
+    """Respond with 200, also without the image store, or 503; loopback clients and the log see all of it."""
     is_local = is_loopback_client(request.scope)
-    try:
-        accepts_uploads = await cast("ReadinessMonitor", request.app.state["readiness"]).check()
-    except UnavailableError as error:
-        # Without the cause, which the monitor has logged.
-        raise UnavailableError(error.details if is_local else _NOT_READY) from None
-    return ok(ProbeResult("ready", "refused" if is_local and not accepts_uploads else msgspec.UNSET))
+    readiness = await cast("ReadinessMonitor", request.app.state["readiness"]).check()
+    failures = readiness.failures
+    if failures.keys() - {_STORAGE}:
+        shown = [name for name in failures if is_local or name in _PUBLIC_NAMES]
+        received = f"no response from {' and '.join(shown)}" if shown else "no response"
+        raise UnavailableError(f"expected the host to be ready but received {received}")
+    result = ProbeResult("ready")
+    if _STORAGE in failures:
+        result = evolve(result, unavailable=_STORAGE)
+        if is_local:
+            result = evolve(result, cause=_describe(failures[_STORAGE]))
+    if is_local and not readiness.accepts_uploads:
+        result = evolve(result, uploads="refused")
+    return ok(result)
 
 
 @operation(
@@ -167,6 +190,10 @@ async def metrics(request: ApiRequest) -> Response[bytes]:
     request.recorder.fold()
     body = await request.executors.metrics.run(render_metrics, request.recorder, request.host)
     return to_litestar(RawResponse(200, body, _METRICS_HEADERS))
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _has_metrics_token(request: ApiRequest) -> bool:
@@ -198,7 +225,9 @@ async def _described(request: ApiRequest, name: str) -> Response[bytes]:
     return to_litestar(await request.executors.database.run(getattr, description, name))
 
 
-_NOT_READY = "expected the host to be ready but received no response"
+_STORAGE = "storage"
+_PUBLIC_NAMES = frozenset(("database", _STORAGE))
+"""What clients on other machines may know by name."""
 
 _METRICS_ACCESS = "expected a client on this machine, or the token of metrics.token"
 

@@ -6,14 +6,23 @@ import errno
 import logging
 import os
 import pickle
+import secrets
 import socket
 import ssl
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler
 from logging.config import dictConfig
 from pathlib import Path
+from socketserver import ThreadingTCPServer
+from threading import Thread
+from typing import cast
 
+from imagehost_core import ImageHost, UnavailableError
+from imagehost_core.errors import EngineUnavailableError
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import create_folder
 from imagehost_server.serve.transport import limit_unsent_bytes
@@ -27,7 +36,102 @@ EXTRA_FILES = 1_024
 PORT_WAIT_SECONDS = 3.0
 """How long a start waits for a port that another process is closing."""
 
+WAIT_SECONDS = 30.0
+"""How long a start waits for a database or an image store that does not respond."""
+_PAUSE_SECONDS = 0.5
+
 logger = logging.getLogger("imagehost.server")
+
+
+@contextmanager
+def open_when_available(data: Path, settings: ServerSettings) -> Iterator[ImageHost]:
+    """Open a host for a block; wait for a database and an image store that are late.
+
+    Meanwhile the port responds to probes and requests.
+
+    Raises:
+        UnavailableError: One of them does not respond within `WAIT_SECONDS`.
+    """
+    dictConfig(logging_config(settings.log.level, settings.log.format))
+    deadline, missing = time.monotonic() + WAIT_SECONDS, ""
+    with ExitStack() as opened, ExitStack() as waiting:
+        while True:
+            try:
+                host = opened.enter_context(ImageHost.open(data, settings=settings))
+                host.maintenance.readiness_checks["storage"]()
+                break
+            except UnavailableError as error:
+                opened.close()
+                if time.monotonic() >= deadline:
+                    raise
+                engine = error.engine if isinstance(error, EngineUnavailableError) else "database"
+                if not missing:
+                    responder = waiting.enter_context(_WaitingServer.started(settings))
+                if engine != missing:
+                    fields = {"missing": engine, "seconds": WAIT_SECONDS, "reason": error.details}
+                    logger.warning("waiting", extra={"fields": fields})
+                responder.missing = missing = engine
+            time.sleep(_PAUSE_SECONDS)
+        waiting.close()
+        yield host
+
+
+class _WaitingServer(ThreadingTCPServer):
+    """The port while a host waits: 200 for `/healthz`, and 503 for all else, which names what is missing."""
+
+    allow_reuse_address = daemon_threads = True
+    missing = ""
+
+    @classmethod
+    @contextmanager
+    def started(cls, settings: ServerSettings) -> Iterator[_WaitingServer]:
+        """Respond in threads while a block runs."""
+        listen = settings.server
+        cls.address_family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+        with cls((listen.host, listen.port), _WaitingHandler) as server:
+            if listen.tls_cert is not None:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                context.load_cert_chain(listen.tls_cert, listen.tls_key)
+                server.socket = context.wrap_socket(
+                    server.socket, server_side=True, do_handshake_on_connect=False
+                )
+            Thread(target=server.serve_forever, daemon=True).start()
+            try:
+                yield server
+            finally:
+                server.shutdown()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore the error of a connection."""
+
+
+class _WaitingHandler(BaseHTTPRequestHandler):
+    timeout = 5.0
+
+    def respond(self) -> None:
+        """Respond to a request."""
+        # It is long to import, and needed here only.
+        from imagehost_server.http.responses import error_response, success_response
+
+        request_id, missing = secrets.token_hex(8), cast("_WaitingServer", self.server).missing
+        if self.path.partition("?")[0].endswith("/healthz"):
+            response = success_response({"status": "alive"})
+        else:
+            details = f"expected the host to be ready but received no response from {missing}"
+            response = error_response(UnavailableError(details), request_id)
+        self.send_response(response.status)
+        for name, value in (*response.headers, ("x-request-id", request_id)):
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(response.body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(response.body)
+
+    # The names are those of `BaseHTTPRequestHandler`.
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = respond  # noqa: N815
+
+    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+        """Log no request."""
 
 
 def run(data: Path, settings: ServerSettings) -> None:
