@@ -254,6 +254,26 @@ def test_a_variant_of_line_art_is_lossless_and_small(factory: Any, fmt: Format, 
     assert factory.difference(factory.decode(variant), expected) == 0
 
 
+@pytest.mark.parametrize("profile", [None, b"profile" * 9])
+@pytest.mark.parametrize(
+    ("fmt", "options", "expected"),
+    [
+        (Format.WEBP, {"lossless": True}, b"VP8L"),
+        (Format.WEBP, {"quality": 90}, b"VP8 "),
+        (Format.JPEG, {"quality": 90}, b"VP8 "),
+        (Format.AVIF, {"quality": 90}, b"VP8 "),
+        (Format.PNG, {}, b"VP8L"),
+    ],
+)
+def test_a_variant_is_lossless_only_if_its_source_is(
+    factory: Any, fmt: Format, options: dict[str, Any], expected: bytes, profile: bytes | None
+) -> None:
+    """A dark photograph has no more colours than line art, and a lossless encoding of it takes seconds."""
+    data = factory.encode(screenshot(), fmt, icc_profile=profile, **options)
+    job = RenderJob(plan(Size(200, 150), Transform()), Format.WEBP, 80)
+    assert render(job, fmt, data)[1][0][12:16] == expected
+
+
 def test_an_animation_of_the_stored_size_and_format_is_the_stored_one_without_metadata(factory: Any) -> None:
     exif = Image.Exif()
     exif[0x010F] = "A maker"

@@ -24,7 +24,7 @@ from imagehost_core.pixels.decode import (
 )
 from imagehost_core.pixels.decoded_upload import repair
 from imagehost_core.pixels.encode import LOSSLESS_EFFORT, encode, is_line_art
-from imagehost_core.pixels.strip_metadata import strip_metadata
+from imagehost_core.pixels.strip_metadata import WEBP_HEADER_BYTES, iter_riff_chunks, strip_metadata
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
 
 AVIF_BRAND = b"ftypavif"
@@ -134,7 +134,14 @@ def _render(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, lis
             return RenderResult(job.plan.output, image.frame_count), [stored]
         if job.animated and image.frame_count > job.frame_step and FORMATS[job.format].animated:
             return _render_animation(job, image)
-        return RenderResult(job.plan.output, 1), [_render_still(job, image)]
+        return RenderResult(job.plan.output, 1), [_render_still(job, image, is_lossy(fmt, data))]
+
+
+def is_lossy(fmt: Format, data: bytes) -> bool:
+    """Return whether a still image was stored by a lossy encoder, so it is not line art."""
+    if fmt is Format.WEBP:
+        return all(kind != b"VP8L" for kind, _ in iter_riff_chunks(data, WEBP_HEADER_BYTES))
+    return fmt in (Format.JPEG, Format.AVIF)
 
 
 def _stored_file(job: RenderJob, image: SourceImage, data: bytes) -> bytes | None:
@@ -153,15 +160,18 @@ def _detect_format(data: bytes) -> Format | None:
     return Format.AVIF if data[4:12] == AVIF_BRAND else sniff(data[:SNIFF_BYTES])
 
 
-def _render_still(job: RenderJob, image: SourceImage) -> bytes:
-    """Return the variant; of line art, the smaller one of a lossy and of a lossless encoding."""
+def _render_still(job: RenderJob, image: SourceImage, source_is_lossy: bool) -> bytes:
+    """Return the variant; of line art, the smaller one of a lossy and of a lossless encoding.
+
+    A photograph may have as few colours as line art, but a lossless encoding of it takes seconds.
+    """
     target = job.plan.resize
     orientation = image.orientation
     image.shrink_on_load(Size(target.height, target.width) if orientation in TRANSPOSED else target)
     frame = _run_pipeline(image.first_frame(), RenderContext(job, orientation))
     options = {} if job.avif_speed is None else {"speed": job.avif_speed}
     data = encode(job.format, frame, job.quality, options=options, subsample=True)
-    if image.format is Format.JPEG or job.format is not Format.WEBP or not is_line_art(frame):
+    if source_is_lossy or job.format is not Format.WEBP or not is_line_art(frame):
         return data
     lossless = encode(job.format, frame, LOSSLESS_EFFORT, options={"lossless": True})
     return min(data, lossless, key=len)

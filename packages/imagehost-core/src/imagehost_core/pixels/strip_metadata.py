@@ -86,24 +86,25 @@ _WEBP_METADATA_FLAGS = 0b0000_1100
 """The VP8X flags for EXIF and XMP (RFC 9649, section 2.7)."""
 
 
-_WEBP_HEADER_BYTES = 12
+WEBP_HEADER_BYTES = 12
+"""Bytes before the first chunk: `RIFF`, size, `WEBP`."""
 _WEBP_FRAME_HEADER_BYTES = 16
 """Bytes of an ANMF chunk before those of its frame."""
 
 
 def _strip_webp(data: bytes) -> bytes:
     container = data[: 8 + int.from_bytes(data[4:8], "little")]
-    body = b"WEBP" + _strip_riff_chunks(container, _WEBP_HEADER_BYTES)
+    body = b"WEBP" + _strip_riff_chunks(container, WEBP_HEADER_BYTES)
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
 def _strip_riff_chunks(data: bytes, offset: int) -> bytes:
     """Return the chunks from an offset without those of metadata, also within the frames of an animation."""
     chunks = []
-    for fourcc, content in _iter_riff_chunks(data, offset):
+    for fourcc, content in iter_riff_chunks(data, offset):
         if fourcc == b"VP8X":
             content = bytes([content[0] & ~_WEBP_METADATA_FLAGS]) + content[1:]
-        elif fourcc == b"ANMF" and offset == _WEBP_HEADER_BYTES:
+        elif fourcc == b"ANMF" and offset == WEBP_HEADER_BYTES:
             frame = _strip_riff_chunks(content, _WEBP_FRAME_HEADER_BYTES)
             content = content[:_WEBP_FRAME_HEADER_BYTES] + frame
         if fourcc in _WEBP_CHUNKS:
@@ -111,7 +112,8 @@ def _strip_riff_chunks(data: bytes, offset: int) -> bytes:
     return b"".join(chunks)
 
 
-def _iter_riff_chunks(data: bytes, offset: int) -> Iterator[tuple[bytes, bytes]]:
+def iter_riff_chunks(data: bytes, offset: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the type and the content of each chunk from an offset on."""
     while offset + 8 <= len(data):
         length = int.from_bytes(data[offset + 4 : offset + 8], "little")
         yield data[offset : offset + 4], data[offset + 8 : offset + 8 + length]
