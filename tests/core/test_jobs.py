@@ -5,13 +5,12 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import (
     COPY_QUALITY,
-    DERIVATIVE_COUNT,
     MAX_DERIVATIVE_PIXELS,
     MAX_PREFERRED_SIDE,
     MIN_COPY_PIXELS,
@@ -22,7 +21,7 @@ from imagehost_core.jobs import (
     pick_derivative,
     pick_source,
 )
-from imagehost_core.transform import ORIGIN, Plan, Size, Transform, plan
+from imagehost_core.transform import ORIGIN, Fit, Plan, Size, Transform, plan
 
 PLAN = Plan(resize=Size(4, 3), crop=ORIGIN, pad=ORIGIN, output=Size(4, 3))
 
@@ -40,14 +39,14 @@ def test_a_quality_out_of_range_is_a_value_error(quality: int) -> None:
 
 SIZES = st.builds(Size, st.integers(1, 12_000), st.integers(1, 12_000))
 PHOTOGRAPHS = st.builds(Size, st.integers(1_500, 8_000), st.integers(1_500, 8_000)).filter(
-    lambda size: 9 * size.height <= 16 * size.width
+    lambda size: 9 * size.height <= 16 * size.width and 9 * size.width <= 16 * size.height
 )
 
 
 @given(SIZES)
 def test_derivatives_are_copies_of_the_image_largest_first(size: Size) -> None:
     sizes = derivative_sizes(size)
-    assert len(sizes) <= DERIVATIVE_COUNT
+    assert len(sizes) <= 3
     assert list(sizes) == sorted(sizes, key=lambda derivative: derivative.width, reverse=True)
     for derivative in sizes:
         saved = size.pixels - derivative.pixels
@@ -57,13 +56,13 @@ def test_derivatives_are_copies_of_the_image_largest_first(size: Size) -> None:
         assert derivative == plan(size, Transform(derivative.width)).resize
 
 
-@given(PHOTOGRAPHS, st.integers(640, 1920))
+@given(PHOTOGRAPHS, st.integers(640, 2560))
 def test_no_wide_variant_starts_from_more_than_two_and_a_half_times_its_width(size: Size, width: int) -> None:
     source = pick_derivative(derivative_sizes(size), plan(size, Transform(width)).resize, size) or size
     assert source.width <= 2.5 * width
 
 
-@given(PHOTOGRAPHS, st.integers(640, 1920))
+@given(PHOTOGRAPHS, st.integers(640, 2560))
 def test_a_wide_variant_starts_from_the_master_only_with_less_than_two_and_a_half_times_its_pixels(
     size: Size, width: int
 ) -> None:
@@ -72,15 +71,30 @@ def test_a_wide_variant_starts_from_the_master_only_with_less_than_two_and_a_hal
         assert size.pixels < 2.5 * target.pixels
 
 
+@given(st.integers(2_560, 8_000), st.floats(2 / 3, 16 / 9), st.integers(640, 2_560), st.integers(640, 1_920))
+@example(6_000, 16 / 9, 2_560, 1_920)
+@example(6_000, 2 / 3, 2_560, 1_920)
+def test_no_width_to_2560_and_no_crop_to_a_height_of_1920_starts_from_the_master(
+    side: int, ratio: float, width: int, height: int
+) -> None:
+    size = Size(side, round(side / ratio))
+    for transform in (Transform(width), Transform(min(1_600, size.width), height, fit=Fit.COVER)):
+        target = plan(size, transform).resize
+        if target.width < size.width:
+            assert pick_derivative(derivative_sizes(size), target, size) is not None
+
+
 @pytest.mark.parametrize(
     ("size", "widths"),
     [
-        (Size(4032, 3024), [2200, 1100]),
-        (Size(2048, 1536), [2048, 1024]),
-        (Size(2272, 1704), [2200, 1100]),
-        (Size(2448, 3264), [2200, 1100]),
-        (Size(3264, 4928), [2200, 1100]),
-        (Size(5000, 7000), [2200, 1100]),
+        (Size(4032, 3024), [2933, 2199, 1099]),
+        (Size(2048, 1536), [2048, 1536, 768]),
+        (Size(2272, 1704), [2272, 1704, 852]),
+        (Size(2448, 3264), [2448, 1836, 918]),
+        (Size(3264, 4928), [2930, 2197, 1098]),
+        (Size(5000, 7000), [2930, 2197, 1098]),
+        (Size(3504, 2336), [3300, 2200, 1100]),
+        (Size(6000, 3375), [3911, 2200, 1100]),
         (Size(1600, 1200), [1280, 640]),
         (Size(1000, 700), [400]),
         (Size(640, 480), []),
@@ -113,7 +127,16 @@ def test_the_derivative_of_twice_the_target_is_preferred_up_to_its_maximum_side(
 
 @pytest.mark.parametrize(
     ("width", "derivative"),
-    [(100, 1100), (550, 1100), (961, 1100), (962, 2200), (1920, 2200), (1926, None)],
+    [
+        (100, 1099),
+        (549, 1099),
+        (961, 1099),
+        (962, 2199),
+        (1923, 2199),
+        (1924, 2933),
+        (2560, 2933),
+        (2567, None),
+    ],
 )
 def test_a_variant_is_rendered_from_the_expected_default_derivative(
     width: int, derivative: int | None

@@ -272,6 +272,19 @@ def test_an_arrow_array_of_other_pixels_is_a_value_error(chroma: Any, image: Ima
         chroma.NATIVE(bytes(8 * 6 * 4), image.__arrow_c_array__()[1], (8, 6), False)
 
 
+@pytest.mark.parametrize(
+    ("fmt", "pixels", "subsampled"), [("JPEG", 0, False), ("JPEG", 6, True), ("PNG", 0, True)]
+)
+def test_large_variants_of_lossy_sources_are_subsampled_by_the_encoder(
+    chroma: Any, factory: Any, monkeypatch: pytest.MonkeyPatch, fmt: str, pixels: int, subsampled: bool
+) -> None:
+    monkeypatch.setattr("imagehost_core.pixels.render.MAX_SUBSAMPLED_PIXELS", pixels * 1_000)
+    data = factory.encode(factory.noise(96, 64).resize((100, 60)), Format[fmt])
+    job = RenderJob(plan(Size(100, 60), Transform()), Format.WEBP, 80)
+    expected = encode(Format.WEBP, factory.decode(data), 80, subsample=subsampled)
+    assert render(job, Format[fmt], data)[1] == [expected]
+
+
 WITHOUT_EXTENSION = """
 import sys
 sys.modules["imagehost_core.pixels._chroma"] = None

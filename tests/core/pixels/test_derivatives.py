@@ -50,11 +50,9 @@ def test_what_is_stored_has_at_most_one_and_a_half_times_the_bytes_of_upload_or_
 
 
 @given(st.integers(1_000, 10**9), st.floats(0, 1))
-def test_the_target_is_less_than_a_quarter_of_the_upload_and_within_the_limit(
-    upload: int, share: float
-) -> None:
+def test_the_target_is_less_than_half_of_the_upload_and_within_the_limit(upload: int, share: float) -> None:
     budget = ByteBudget.of(upload, int(upload * share))
-    assert budget.target <= min(0.25 * upload, budget.limit)
+    assert budget.target <= min(0.5 * upload, budget.limit)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
@@ -103,6 +101,30 @@ def test_each_derivative_is_encoded_once_at_a_quality_that_meets_the_target(
     assert encodings[-1][1] < encodings[0][1] == JPEG.smallest_quality
 
 
+@given(st.integers(0, 10**9), st.lists(st.integers(1, 9_000), min_size=1, max_size=5))
+def test_the_target_is_shared_in_proportion_to_the_widths(target: int, sides: list[int]) -> None:
+    sizes = [Size(side, side) for side in sorted(sides, reverse=True)]
+    budget, shares = ByteBudget(target, 10**9), []
+    while sizes:
+        size = sizes.pop()
+        share = budget.share(size, sizes)
+        assert share.limit == budget.limit
+        shares.append(share.target / size.width)
+        budget = ByteBudget(budget.target - share.target, budget.limit)
+    assert 0 <= budget.target <= 1
+    assert max(shares) - min(shares) <= 1
+
+
+@pytest.mark.parametrize("percent", [40, 50, 60])
+def test_no_derivative_takes_the_bytes_of_larger_ones(factory: Any, percent: int) -> None:
+    image = Image.blend(factory.photo(800, 600), factory.noise(200, 150).resize((800, 600)), 0.3)
+    total = sum(len(blob) for _, blob in make_derivatives(image, SIZES, UNLIMITED).derivatives)
+    budget = ByteBudget(total * percent // 100, 10**9)
+    (largest, _), (middle, blob), (_, smallest) = make_derivatives(image, SIZES, budget).derivatives
+    share = budget.after(smallest).share(middle, [largest])
+    assert len(blob) <= share.target * PREDICTION_MARGIN**2
+
+
 def test_without_a_quality_that_meets_the_target_the_lowest_is_used_up_to_the_limit(
     factory: Any, encodings: list[tuple[int, int]]
 ) -> None:
@@ -127,9 +149,7 @@ def test_a_copy_of_the_image_has_at_least_its_quality_whatever_the_target(
 
 @settings(max_examples=40)
 @given(st.floats(0, 1.5), st.sampled_from(["noise", "photo"]))
-def test_a_copy_that_exceeds_the_limit_is_replaced_by_a_smaller_derivative(
-    factory: Any, share: float, kind: str
-) -> None:
+def test_a_copy_that_exceeds_the_limit_is_left_out(factory: Any, share: float, kind: str) -> None:
     """Variants near the size of the image would look worse from a copy of lower quality."""
     image = getattr(factory, kind)(400, 300)
     (_, best), (_, small) = make_derivatives(image, COPY_SIZES, ByteBudget(0, 10**9)).derivatives
@@ -137,13 +157,13 @@ def test_a_copy_that_exceeds_the_limit_is_replaced_by_a_smaller_derivative(
     derivatives = make_derivatives(image, COPY_SIZES, ByteBudget(0, limit)).derivatives
     assert sum(len(blob) for _, blob in derivatives) <= limit
     sizes = [size for size, _ in derivatives]
-    assert sizes in ([*COPY_SIZES], [Size(320, 240), COPY_SIZES[1]], [COPY_SIZES[1]], [])
+    assert sizes in ([*COPY_SIZES], [COPY_SIZES[1]], [])
     if sizes == [*COPY_SIZES]:
         assert len(derivatives[0][1]) >= 0.8 * len(best)
     if share > 1.3:
         assert sizes == [*COPY_SIZES]
     if share > 0.75:
-        assert len(sizes) == 2
+        assert sizes
 
 
 def test_the_smaller_derivative_beside_a_copy_has_a_lower_quality_if_the_limit_requires_it(

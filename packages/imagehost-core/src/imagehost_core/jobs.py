@@ -12,18 +12,20 @@ from math import isqrt
 from attrs import field, frozen
 
 from imagehost_core.formats import Format
-from imagehost_core.transform import Plan, Size, Transform, plan
+from imagehost_core.transform import MAX_SIDE, Plan, Size, Transform, plan
 
 MIN_DOWNSCALE = (8, 7)
 """The minimum ratio of a derivative to the size rendered from it, on both axes, as a fraction. A copy in the
 image's own size is used for any smaller variant."""
 
-MAX_DERIVATIVE_WIDTH = 2200
-"""A little more than a variant of 1,920 pixels needs by `MIN_DOWNSCALE`: heights are rounded."""
-MAX_DERIVATIVE_PIXELS = 9_500_000
-"""A portrait of 9:16 and the maximum width has 8.6 million pixels."""
-DERIVATIVE_COUNT = 2
-"""The most derivatives of an image. The sides of the second are half of those of the first."""
+MAX_DERIVATIVE_WIDTH, MAX_DERIVATIVE_HEIGHT = 2930, 2200
+"""A little more than a variant of 2,560 pixels width, or one that is cropped to 1,920 pixels height, needs by
+`MIN_DOWNSCALE`: sides are rounded. The first derivative has at least one of both."""
+MAX_DERIVATIVE_PIXELS = 13_000_000
+"""A portrait of 2:3 and the maximum width has 12.9 million pixels."""
+MAX_SECOND_WIDTH = 2200
+"""A little more than a variant of 1,920 pixels needs. The second derivative has at most three quarters of the
+width of the first, and the third has half the width of the second."""
 MIN_COPY_PIXELS = 2_000_000
 """The pixels of an image from which the first derivative may be as large as the image: a JPEG of two
 megapixels is decoded in 7 ms, a WebP in 36."""
@@ -43,10 +45,12 @@ def derivative_sizes(size: Size) -> tuple[Size, ...]:
     has_copy = size.pixels >= MIN_COPY_PIXELS
     width = min(
         size.width if has_copy else 4 * size.width // 5,
-        MAX_DERIVATIVE_WIDTH,
+        max(MAX_DERIVATIVE_WIDTH, MAX_DERIVATIVE_HEIGHT * size.width // size.height),
         isqrt(MAX_DERIVATIVE_PIXELS * size.width // size.height),
+        MAX_SIDE,
     )
-    widths = [width >> step for step in range(DERIVATIVE_COUNT)]
+    second = min(3 * width // 4, MAX_SECOND_WIDTH)
+    widths = (width, second, second // 2) if has_copy else (width, width // 2)
     sizes = (plan(size, Transform(width)).resize for width in widths if width)
     return tuple(
         derivative

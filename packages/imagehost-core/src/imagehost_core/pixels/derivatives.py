@@ -15,13 +15,13 @@ from PIL import Image
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import COPY_QUALITY
-from imagehost_core.pixels.encode import NO_OPTIONS, encode
+from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, NO_OPTIONS, encode
 from imagehost_core.pixels.quantisation import DERIVATIVE_LUMA, quality_options
 from imagehost_core.pixels.resize import resize_to
-from imagehost_core.transform import Size, Transform, plan
+from imagehost_core.transform import Size
 
-TARGET_PERCENT = 21
-"""The derivatives of an image should have at most this percentage of the uploaded bytes. The share is the
+TARGET_PERCENT = 48
+"""All derivatives of an image together should have at most this percentage of the uploaded bytes. It is the
 same for small and large masters: quality is about a logarithm of the bytes, so bytes moved from one image to
 another would lose more in the one than they gain in the other."""
 LIMIT_PERCENT, MIN_LIMIT_PERCENT = 148, 50
@@ -34,10 +34,6 @@ GROWTH = 0.85
 PREDICTION_MARGIN = 1.1
 """The factor by which a file is expected to differ from its prediction at most. The largest derivatives of 29
 of 32 photographs had 0.84 to 1.15 times the predicted bytes, the others up to 1.34 times."""
-
-MAX_SUBSAMPLED_PIXELS = 2_000_000
-"""The chroma of smaller JPEGs is subsampled in linear light, which takes 6 ms a megapixel and gains 0.4
-points of SSIMULACRA2 at 640 pixels from a derivative of 1,156. From larger ones it gains nothing."""
 
 
 @frozen
@@ -84,8 +80,6 @@ MIN_COPY_QUALITY = 81
 """The lowest quality of a copy in the size of the image. JPEG variants of 1,920 pixels from copies of 2,048
 score 0.9 points of SSIMULACRA2 less than from the master if the copy has `COPY_QUALITY`, 3.1 less at 78, and
 6.9 less at the quality that meets the target."""
-REDUCED_WIDTH = (4, 5)
-"""The width of the derivative in place of a copy that exceeds the limit, as a share of the image's."""
 
 AVIF = DerivativeEncoding(
     Format.AVIF,
@@ -157,6 +151,14 @@ class ByteBudget:
             max(upload * LIMIT_PERCENT - 100 * master, MIN_LIMIT_PERCENT * master) // 100,
         )
 
+    def share(self, size: Size, larger: Sequence[Size]) -> ByteBudget:
+        """Return the budget of a derivative: its target is in proportion to its width.
+
+        So smaller ones, from which more variants start, have more bytes for each pixel.
+        """
+        total = size.width + sum(other.width for other in larger)
+        return ByteBudget(self.target * size.width // total, self.limit)
+
     def after(self, data: bytes) -> ByteBudget:
         """Return what remains after a derivative."""
         return ByteBudget(self.target - len(data), self.limit - len(data))
@@ -166,7 +168,7 @@ def make_derivatives(image: Image.Image, sizes: Sequence[Size], budget: ByteBudg
     """Downscale an image and encode its derivatives.
 
     A derivative that exceeds the limit is encoded again once, at a lower quality; if that is not enough, it
-    is left out with all larger ones. A copy in the size of the image is replaced by one of `REDUCED_WIDTH`.
+    is left out with all larger ones.
 
     Args:
         image: The upright image in sRGB, in mode `RGB` or `RGBA`.
@@ -179,23 +181,17 @@ def make_derivatives(image: Image.Image, sizes: Sequence[Size], budget: ByteBudg
         if size.pixels <= image.width * image.height * encoding.max_pixels:
             downscaled.append(resize_to(downscaled[-1], size))
     has_copy = len(downscaled) > 1 and downscaled[1].size == image.size
+    larger = [Size(*smaller.size) for smaller in downscaled[1:]]
     encoded: list[EncodedDerivative] = []
     for smaller in downscaled[:0:-1]:
+        share = budget.share(larger.pop(), larger)
         is_copy = smaller.size == image.size
-        derivative = _encode_within(smaller, encoding, encoded, budget, is_copy=is_copy, has_copy=has_copy)
-        if derivative is None and is_copy:
-            reduced = resize_to(image, _reduced(Size(*image.size)))
-            derivative = _encode_within(reduced, encoding, encoded, budget)
+        derivative = _encode_within(smaller, encoding, encoded, share, is_copy=is_copy, has_copy=has_copy)
         if derivative is None:
             break
         budget = budget.after(derivative.data)
         encoded.append(derivative)
     return Derivatives([(item.size, item.data) for item in reversed(encoded)], downscaled[-1])
-
-
-def _reduced(size: Size) -> Size:
-    numerator, denominator = REDUCED_WIDTH
-    return plan(size, Transform(max(1, size.width * numerator // denominator))).resize
 
 
 def _predict_bytes(size: Size, smaller: EncodedDerivative) -> float:

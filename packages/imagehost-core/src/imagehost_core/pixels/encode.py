@@ -32,6 +32,11 @@ XMP_HEADER_BYTES = 29
 """The length of the XMP namespace that precedes the packet in a JPEG segment."""
 
 
+MAX_SUBSAMPLED_PIXELS = 2_000_000
+"""The chroma of derivatives and of variants from lossy sources is subsampled in linear light up to this size.
+It takes 5 ms a megapixel, and gains 0.4 points of SSIMULACRA2 for a variant of 640 pixels from a derivative
+of 1,156. In larger ones it gains 0.2 for 1 % more bytes: the chroma of their source is hardly finer."""
+
 LOSSLESS_EFFORT = 60
 """The effort of lossless WebP, 0–100, which the encoder takes as its quality."""
 

@@ -23,7 +23,7 @@ from imagehost_core.pixels.decode import (
     suppress_warnings,
 )
 from imagehost_core.pixels.decoded_upload import repair
-from imagehost_core.pixels.encode import LOSSLESS_EFFORT, encode, is_line_art
+from imagehost_core.pixels.encode import LOSSLESS_EFFORT, MAX_SUBSAMPLED_PIXELS, encode, is_line_art
 from imagehost_core.pixels.strip_metadata import WEBP_HEADER_BYTES, iter_riff_chunks, strip_metadata
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
 
@@ -170,7 +170,8 @@ def _render_still(job: RenderJob, image: SourceImage, source_is_lossy: bool) -> 
     image.shrink_on_load(Size(target.height, target.width) if orientation in TRANSPOSED else target)
     frame = _run_pipeline(image.first_frame(), RenderContext(job, orientation))
     options = {} if job.avif_speed is None else {"speed": job.avif_speed}
-    data = encode(job.format, frame, job.quality, options=options, subsample=True)
+    subsample = not source_is_lossy or frame.width * frame.height <= MAX_SUBSAMPLED_PIXELS
+    data = encode(job.format, frame, job.quality, options=options, subsample=subsample)
     if source_is_lossy or job.format is not Format.WEBP or not is_line_art(frame):
         return data
     lossless = encode(job.format, frame, LOSSLESS_EFFORT, options={"lossless": True})
