@@ -62,6 +62,10 @@ def test_the_default_cdn_url_is_derived_from_the_base_url(tmp_path: Path) -> Non
         ({"IMAGEHOST_HTTP_BODY_IDLE_TIMEOUT_SECONDS": "0"}, "body_idle_timeout_seconds"),
         ({"IMAGEHOST_LOG_LEVEL": "loud"}, "debug, info, warning, error"),
         ({"IMAGEHOST_LIMITS_API_PER_MINUTE": "-1"}, "api_per_minute"),
+        ({"IMAGEHOST_WEB_LOGO_FILE": "missing.png"}, "logo_file"),
+        ({"IMAGEHOST_WEB_LOGO_FILE": __file__}, "SVG, PNG or WebP"),
+        ({"IMAGEHOST_WEB_ACCENT": "red"}, "#1f5fd6"),
+        ({"IMAGEHOST_WEB_ACCENT": "#1f5fd6}"}, "accent"),
         ({"IMAGEHOST_SERVER_PROT": "1"}, "IMAGEHOST_SERVER_PROT"),
     ],
 )

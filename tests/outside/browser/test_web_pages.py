@@ -286,7 +286,7 @@ def test_reading_and_uploading_work_without_scripts(
     page.fill("#description", "without a script")
     page.click("text=Save")
     assert page.input_value("#description") == "without a script"
-    page.click("summary")
+    page.click(".panel summary:has-text('Delete')")
     page.click("text=Delete permanently")
     assert page.url == f"{origin}/images?done=deleted"
     assert page.locator(".message.good").inner_text() == "Deleted."

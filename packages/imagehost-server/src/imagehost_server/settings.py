@@ -155,6 +155,18 @@ class GallerySettings:
     require_sign_in: bool = False
 
 
+def _require_logo(_settings: object, attribute: Attribute[str], value: str) -> None:
+    path = Path(value)
+    if path.suffix not in (".svg", ".png", ".webp") or not path.is_file():
+        expected = "the path of an SVG, PNG or WebP file"
+        raise ValueError(f"expected {expected} for {attribute.name} but received {value!r}")
+
+
+def _require_color(_settings: object, attribute: Attribute[str], value: str) -> None:
+    if not re.fullmatch("#[0-9a-fA-F]{6}", value):
+        raise ValueError(f"expected a colour like #1f5fd6 for {attribute.name} but received {value!r}")
+
+
 @frozen(kw_only=True)
 class WebSettings:
     """The web pages.
@@ -162,6 +174,9 @@ class WebSettings:
     Attributes:
         enabled: Whether there are any.
         site_name: The name that they show.
+        logo_file: Path of the image beside the name, which is the icon of the site too: SVG, PNG or WebP;
+            `None` for that of imagehost.
+        accent: The colour of links and buttons, as `#1f5fd6`; `None` for blue.
         listed: Whether search engines may list the public pages.
         security_contact: Where to report vulnerabilities: a URL, such as `mailto:security@example.com`, for
             `/.well-known/security.txt`.
@@ -169,6 +184,8 @@ class WebSettings:
 
     enabled: bool = True
     site_name: str = field(default="imagehost", validator=[min_len(1), max_len(60)])
+    logo_file: str | None = field(default=None, validator=optional(_require_logo))
+    accent: str | None = field(default=None, validator=optional(_require_color))
     listed: bool = True
     security_contact: str | None = field(
         default=None, validator=optional(matches_re(r"(?:mailto:|tel:|https://)[!-~]+"))

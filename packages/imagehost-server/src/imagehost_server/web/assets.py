@@ -11,6 +11,7 @@ from base64 import urlsafe_b64encode
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from attrs import frozen
@@ -21,7 +22,8 @@ from litestar.params import FromPath
 from imagehost_core.errors import NotFoundError
 from imagehost_server.http.responses import Headers, RawResponse, to_litestar
 from imagehost_server.routes.handler import ApiRequest
-from imagehost_server.web.presentation import ratio_styles
+from imagehost_server.settings import WebSettings
+from imagehost_server.web.presentation import accent_styles, ratio_styles
 
 PREFIX = "/assets/"
 """The prefix of the paths of assets."""
@@ -31,7 +33,9 @@ _CACHE_SECONDS = 31_536_000
 _MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
+    "png": "image/png",
     "svg": "image/svg+xml",
+    "webp": "image/webp",
 }
 
 _HASH_CHARACTERS = 12
@@ -54,22 +58,32 @@ class Asset:
     path: str
 
 
-def asset_path(name: str) -> str:
+def asset_path(name: str, web: WebSettings) -> str:
     """Return the URL path of an asset by its name, such as `style.css`."""
-    return _assets()[name].path
+    return _assets(web)[name].path
 
 
-def asset_response(path: str, accept_encoding: str) -> RawResponse:
+def logo(web: WebSettings) -> Asset:
+    """Return the logo, which is the icon of the site too."""
+    return _assets(web)[_logo_name(web)]
+
+
+def _logo_name(web: WebSettings) -> str:
+    return f"logo{Path(web.logo_file).suffix}" if web.logo_file else "icon.svg"
+
+
+def asset_response(path: str, accept_encoding: str, web: WebSettings) -> RawResponse:
     """Return the response for an asset.
 
     Args:
         path: The path of the request.
         accept_encoding: The `Accept-Encoding` header, or "".
+        web: The settings of the pages.
 
     Raises:
         NotFoundError: There is no such asset, or the path names another version of it.
     """
-    asset = _assets().get(path.rpartition("/")[2])
+    asset = _assets(web).get(path.rpartition("/")[2])
     if asset is None or asset.path != path:
         raise NotFoundError("expected the path of a file that a page of this version refers to")
     headers: Headers = (
@@ -84,11 +98,15 @@ def asset_response(path: str, accept_encoding: str) -> RawResponse:
 
 
 @cache
-def _assets() -> dict[str, Asset]:
-    """Return all assets by name."""
+def _assets(web: WebSettings) -> dict[str, Asset]:
+    """Return all assets by name; the colour and the logo are among them."""
     directory = files("imagehost_server.web").joinpath("static")
     contents = {entry.name: entry.read_bytes() for entry in directory.iterdir() if entry.is_file()}
     contents["ratios.css"] = ratio_styles().encode()
+    if web.accent:
+        contents["style.css"] += accent_styles(web.accent).encode()
+    if web.logo_file:
+        contents[_logo_name(web)] = Path(web.logo_file).read_bytes()
     # Modules import each other by plain names, so that all of them are in the directory of one hash.
     digest = sha256(b"\0".join(name.encode() + b"\0" + contents[name] for name in sorted(contents)))
     version = urlsafe_b64encode(digest.digest()).decode()[:_HASH_CHARACTERS]
@@ -106,7 +124,7 @@ def _assets() -> dict[str, Asset]:
 async def _asset(request: ApiRequest, version: FromPath[str], name: FromPath[str]) -> Response[Any]:
     """Respond with a static file."""
     accept_encoding = request.headers.get("accept-encoding", "")
-    return to_litestar(asset_response(f"{PREFIX}{version}/{name}", accept_encoding))
+    return to_litestar(asset_response(f"{PREFIX}{version}/{name}", accept_encoding, request.settings.web))
 
 
 async def _robots(request: ApiRequest) -> Response[Any]:
@@ -119,11 +137,11 @@ async def _robots(request: ApiRequest) -> Response[Any]:
     return to_litestar(RawResponse(200, body.encode(), headers))
 
 
-async def _icon() -> Response[Any]:
+async def _icon(request: ApiRequest) -> Response[Any]:
     """Respond with the icon, where a browser looks for it without a page that names it."""
-    response = asset_response(asset_path("icon.svg"), "")
-    headers = (("content-type", _MEDIA_TYPES["svg"]), ("cache-control", "public, max-age=86400"))
-    return to_litestar(RawResponse(200, response.body, headers))
+    icon = logo(request.settings.web)
+    headers = (("content-type", icon.media_type), ("cache-control", "public, max-age=86400"))
+    return to_litestar(RawResponse(200, icon.data, headers))
 
 
 def _handler(path: str) -> HTTPRouteHandler:

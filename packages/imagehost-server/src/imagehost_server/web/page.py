@@ -29,7 +29,7 @@ from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.http.body import read_body, unsupported_media_type
 from imagehost_server.http.responses import error_response, log_cause, to_api_error, to_litestar
 from imagehost_server.routes.handler import ApiRequest
-from imagehost_server.web.assets import asset_path
+from imagehost_server.web.assets import asset_path, logo
 from imagehost_server.web.catalog import Texts, choose_language, texts_of
 
 HTML = "text/html"
@@ -84,9 +84,10 @@ class WebRequest(ApiRequest):
         outcome = self.query_params.get(OUTCOME_PARAMETER, "")
         common: dict[str, object] = {
             "api": urlsplit(self.settings.base_url).path,
-            "asset": lambda name: root + asset_path(name),
+            "asset": lambda name: root + asset_path(name, web),
             "csrf": csrf_token(identity.token) if identity.by_cookie else "",
             "max_description": MAX_DESCRIPTION,
+            "logo": root + logo(web).path,
             "navigation": navigation(viewer),
             "outcome": outcome if outcome in OUTCOMES else "",
             "path": self.scope["path"],

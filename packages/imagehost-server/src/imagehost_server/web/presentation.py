@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import PurePath
 
 from attrs import frozen
 
@@ -24,8 +25,8 @@ from imagehost_server.web.catalog import Texts
 ROW_HEIGHT = 230
 """The least height of a row on wide screens, in CSS pixels; `--row` in the style sheet is the same."""
 
-MAX_ENLARGEMENT = 1.5
-"""The most times that an image is enlarged to fill its box in a row of the least height. If it is a little
+MAX_ENLARGEMENT = 2.2
+"""The most times that an image is enlarged to fill its box in a row of the least height. If it is somewhat
 smaller than the box, a frame around it would stand out among photographs; icons would only be blurred."""
 
 _STEP = 2
@@ -49,13 +50,26 @@ def tile_width(width: int, height: int) -> int:
 
 
 def fills_tile(width: int, height: int) -> bool:
-    """Return whether an image fills its box; a smaller one is shown in its own size in the middle of it."""
+    """Return whether an image fills its box; a smaller one has a box of its own size."""
     return width * MAX_ENLARGEMENT >= tile_width(width, height)
 
 
 def ratio_styles() -> str:
     """Return the style sheet of the classes."""
     return "".join(f".r{ratio}{{--ratio:{ratio / 100:g}}}\n" for ratio in range(_MIN, _MAX + 1, _STEP))
+
+
+def accent_styles(color: str) -> str:
+    """Return the style sheet of a colour of links and buttons.
+
+    Its lightness is limited, so that text in it, and text on it, has a contrast of 4.5:1 in light and dark
+    (WCAG 2.2, 1.4.3).
+    """
+    light, dark = (f":root{{--accent:oklch(from {color} {lightness} c h)}}" for lightness in _LIGHTNESS)
+    return f"{light}@media (prefers-color-scheme:dark){{{dark}}}"
+
+
+_LIGHTNESS = ("min(l,.5)", "max(l,.78)")
 
 
 def _hundredths(width: int, height: int) -> int:
@@ -82,6 +96,7 @@ class Tile:
     Attributes:
         id: The image's id.
         alt: The alternative text.
+        title: The text that is shown over it.
         page: The path of its page.
         src: The URL of its thumbnail; of an animation, the first frame.
         srcset: URLs of larger variants, for `srcset`; "" where the host restricts variants.
@@ -96,6 +111,7 @@ class Tile:
 
     id: ImageId
     alt: str
+    title: str
     page: str
     src: str
     srcset: str
@@ -148,6 +164,7 @@ class ImagePresenter:
         return Tile(
             id=image.id,
             alt=alt_text(image),
+            title=title_text(image),
             page=f"/i/{image.id}",
             src=self.variant(image, min(image.width, TILE_WIDTHS[0]), still)
             if still
@@ -238,6 +255,12 @@ def still_format(image: Image) -> Format | None:
 def alt_text(image: Image) -> str:
     """Return the alternative text of an image: its description, else its file name."""
     return " ".join(image.description.split()) or image.filename
+
+
+def title_text(image: Image) -> str:
+    """Return the title of an image: its description, else its file name without the suffix."""
+    stem = PurePath(image.filename).stem.replace("_", " ").strip()
+    return " ".join(image.description.split()) or stem or image.filename
 
 
 def size_text(size: int, texts: Texts) -> str:

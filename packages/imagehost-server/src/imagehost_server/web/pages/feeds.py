@@ -14,7 +14,7 @@ from imagehost_core.errors import NotFoundError, UnauthorizedError
 from imagehost_core.formats import FORMATS, UPLOADABLE
 from imagehost_core.models import Image
 from imagehost_server.http.responses import RawResponse, to_litestar
-from imagehost_server.web.assets import asset_path
+from imagehost_server.web.assets import logo
 from imagehost_server.web.page import WebRequest, page
 from imagehost_server.web.pages.public import read_gallery
 from imagehost_server.web.presentation import ImagePresenter, alt_text
@@ -98,14 +98,14 @@ async def sitemap(request: WebRequest) -> Response[Any]:
 @page("/manifest.webmanifest", json=True)
 async def manifest(request: WebRequest) -> Response[Any]:
     """Describe the site as an app, to which phones can share images (https://www.w3.org/TR/appmanifest)."""
-    root = request.settings.root_path
+    root, icon = request.settings.root_path, logo(request.settings.web)
     accepted = [FORMATS[each].media_type for each in UPLOADABLE]
     description = {
         "name": request.settings.web.site_name,
         "start_url": f"{root}/",
         "scope": f"{root}/",
         "display": "minimal-ui",
-        "icons": [{"src": root + asset_path("icon.svg"), "type": "image/svg+xml", "sizes": "any"}],
+        "icons": [{"src": root + icon.path, "type": icon.media_type, "sizes": "any"}],
         "share_target": {
             "action": f"{root}/upload",
             "method": "POST",

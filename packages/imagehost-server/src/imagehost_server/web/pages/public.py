@@ -25,7 +25,7 @@ from imagehost_core.models import GalleryPage, Image
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page import WebRequest, page, sign_in_if_closed
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE
-from imagehost_server.web.presentation import ImagePresenter, alt_text, size_text
+from imagehost_server.web.presentation import ImagePresenter, size_text, title_text
 
 
 @page("/", public=True)
@@ -48,7 +48,7 @@ async def public_image(request: WebRequest, image_id: FromPath[str]) -> Response
     image = await request.executors.reads.run(request.host.images.get, image_id, public=True)
     urls, presenter = request.host.urls, ImagePresenter(request.host.urls, request.settings.delivery)
     url = page_url(request, image)
-    title = alt_text(image)
+    title = title_text(image)
     return request.render(
         "image.html",
         downloads=presenter.downloads(image),
@@ -103,7 +103,7 @@ async def oembed(request: WebRequest) -> Response[Any]:
     description = {
         "version": "1.0",
         "type": "photo",
-        "title": alt_text(image),
+        "title": title_text(image),
         "provider_name": request.settings.web.site_name,
         "provider_url": f"{request.settings.site_url}/",
         "url": shown.url,

@@ -35,18 +35,27 @@ async function openUploader() {
   };
 }
 
+// The pointer leaves an element as it enters another.
+let entered = 0;
+
+function track(change) {
+  entered = change === 0 ? 0 : Math.max(0, entered + change);
+  document.documentElement.classList.toggle("dragging", entered > 0);
+}
+
+document.addEventListener("dragenter", (event) => hasFiles(event.dataTransfer) && track(1));
+document.addEventListener("dragleave", (event) => hasFiles(event.dataTransfer) && track(-1));
 document.addEventListener("dragover", (event) => {
   if (hasFiles(event.dataTransfer)) event.preventDefault();
 });
 
-// On the page /upload, the uploader has a handler of its own.
-const own = document.getElementById("uploader");
+const isUploadPage = document.getElementById("uploader") !== null;
 document.addEventListener("drop", async (event) => {
-  if (!hasFiles(event.dataTransfer) || event.defaultPrevented) return;
+  track(0);
+  if (!hasFiles(event.dataTransfer)) return;
   event.preventDefault();
-  if (own) return;
   const dropped = filesOf(event.dataTransfer);
-  addFiles ??= openUploader();
+  addFiles ??= isUploadPage ? import("./upload.js").then((page) => page.add) : openUploader();
   try {
     const [add, files] = await Promise.all([addFiles, dropped]);
     add(files);

@@ -2,6 +2,7 @@
 
 import { ApiError, connect } from "./api.js";
 import { copyText } from "./clipboard.js";
+import { rememberList } from "./neighbours.js";
 import { scrollEndlessly } from "./scroll.js";
 import { showPlaceholders } from "./thumbhash.js";
 
@@ -171,6 +172,7 @@ function start() {
   );
   showPlaceholders(grid);
   scrollEndlessly(grid, texts);
+  rememberList(grid);
 }
 
 if (grid) start();

@@ -1,68 +1,227 @@
-// The lightbox: one image of a grid over the whole window, with arrow keys for the others.
+// The lightbox: an image of a grid over the whole window, with its neighbours, zoom, details and links.
+//
+// While it is open, the URL is that of the image's page, so that Back closes it and a reload shows the page.
 
+import { copyText } from "./clipboard.js";
+import { zoomable } from "./zoom.js";
+
+const LARGE_WIDTHS = [1280, 1920];
 const isMotionReduced = matchMedia("(prefers-reduced-motion: reduce)");
-let dialog;
+const ICONS = {
+  previous: "M15 5l-7 7 7 7",
+  next: "M9 5l7 7-7 7",
+  info: "M12 11v6m0-10v.5M12 3a9 9 0 100 18 9 9 0 000-18z",
+  zoom: "M11 4a7 7 0 100 14 7 7 0 000-14zm5 12l5 5M8 11h6m-3-3v6",
+  download: "M12 4v11m-5-5l5 5 5-5M5 20h14",
+  copy: "M10 14a4 4 0 006 0l3-3a4 4 0 00-6-6l-1 1m2 4a4 4 0 00-6 0l-3 3a4 4 0 006 6l1-1",
+  share: "M12 15V4m-4 4l4-4 4 4M6 12v8h12v-8",
+  open: "M14 4h6v6m0-6l-9 9M10 5H5v14h14v-5",
+  close: "M6 6l12 12M18 6L6 18",
+};
+let lightbox;
 
-function build(texts) {
-  dialog = document.createElement("dialog");
-  dialog.className = "lightbox";
-  dialog.innerHTML =
-    '<img alt=""><div class="controls"><button type="button" data-step="-1"></button>' +
-    '<a class="button"></a><button type="button" data-step="1"></button><button type="button" data-close></button></div>';
-  const [previous, next, close] = dialog.querySelectorAll("button");
-  previous.textContent = "‹";
-  previous.ariaLabel = texts.previous;
-  next.textContent = "›";
-  next.ariaLabel = texts.next;
-  close.textContent = texts.close;
-  dialog.querySelector("a").textContent = texts.open;
-  document.body.append(dialog);
+/** Opens the image of a link in a grid. */
+export function openLightbox(grid, anchor, texts) {
+  lightbox ??= build(texts);
+  lightbox.open(grid, anchor);
 }
 
-/** Shows the image of a link in a grid. */
-export function openLightbox(grid, anchor, texts) {
-  if (!dialog) build(texts);
-  let current = anchor;
-
-  const show = () => {
-    const source = current.querySelector("img");
-    const image = dialog.querySelector("img");
-    const animation = isMotionReduced.matches ? undefined : source.dataset.animation;
-    image.srcset = animation ? "" : source.srcset;
-    image.sizes = "100vw";
-    image.src = animation ?? source.src;
-    image.alt = source.alt;
-    image.setAttribute("width", source.getAttribute("width"));
-    image.setAttribute("height", source.getAttribute("height"));
-    dialog.ariaLabel = source.alt;
-    dialog.querySelector("a").href = current.href;
-    dialog.querySelector('[data-step="-1"]').disabled = !current.closest("li").previousElementSibling;
-    dialog.querySelector('[data-step="1"]').disabled = !current.closest("li").nextElementSibling;
-    // A disabled button loses the focus, and with it the arrow keys.
-    if (dialog.open && !dialog.querySelector(":focus:enabled, a:focus")) dialog.querySelector("[data-close]").focus();
+function build(texts) {
+  const dialog = document.createElement("dialog");
+  dialog.className = "lightbox";
+  const tool = (name, attributes = "", tag = "button") =>
+    `<${tag} ${tag === "button" ? 'type="button"' : ""} class="button" data-tool="${name}" ${attributes}>` +
+    `<svg viewBox="0 0 24 24" width="24" height="24" aria-hidden="true"><path d="${ICONS[name]}"/></svg></${tag}>`;
+  const share = navigator.share ? tool("share") : "";
+  dialog.innerHTML = `
+    <div class="bar-top">
+      <p class="title" dir="auto"></p>
+      <p class="said" role="status"></p>
+      <div class="controls">
+        ${tool("zoom")}${tool("info", 'aria-expanded="false"')}${tool("download", "download", "a")}
+        ${tool("copy")}${share}${tool("open", "", "a")}${tool("close", "data-close")}
+      </div>
+    </div>
+    <div class="stage"><img alt="" draggable="false"></div>
+    ${tool("previous", 'data-step="-1"')}${tool("next", 'data-step="1"')}
+    <div class="info" tabindex="0" role="region" hidden></div>`;
+  document.body.append(dialog);
+  const labels = {
+    previous: texts.previous,
+    next: texts.next,
+    zoom: texts.zoom,
+    info: texts.info,
+    download: texts.download,
+    copy: texts.copy_link,
+    share: texts.share,
+    open: texts.open,
+    close: texts.close,
   };
-  const step = (direction) => {
-    const item = current.closest("li");
-    const target = direction < 0 ? item.previousElementSibling : item.nextElementSibling;
-    if (!target) return;
-    current = target.querySelector("a");
-    current.scrollIntoView({ block: "nearest" });
-    show();
-  };
+  for (const element of dialog.querySelectorAll("[data-tool]")) {
+    element.ariaLabel = element.title = labels[element.dataset.tool];
+  }
+  const find = (selector) => dialog.querySelector(selector);
+  const [image, info, said] = [find("img"), find(".info"), find(".said")];
   const rightToLeft = getComputedStyle(document.documentElement).direction === "rtl" ? -1 : 1;
-  dialog.onkeydown = (event) => {
-    if (event.key === "ArrowLeft") step(-rightToLeft);
-    else if (event.key === "ArrowRight") step(rightToLeft);
+  let grid, current, details;
+
+  const neighbour = (direction) => {
+    const item = current.closest("li");
+    return (direction < 0 ? item.previousElementSibling : item.nextElementSibling)?.querySelector("a");
   };
-  dialog.onclick = (event) => {
+  const zoom = zoomable(find(".stage"), image, {
+    onSwipe: (x, y) => (x ? step(-x * rightToLeft) : y > 0 && dialog.close()),
+    onTapOutside: () => dialog.close(),
+    onZoom: () => {
+      const { full } = urls(current);
+      if (image.src !== full) load(full);
+    },
+  });
+
+  /** Shows the file in full size once it is loaded, unless another image is shown meanwhile. */
+  function load(url) {
+    const anchor = current;
+    const loader = new Image();
+    loader.onload = () => {
+      if (anchor !== current || !dialog.open) return;
+      image.srcset = "";
+      image.src = url;
+    };
+    loader.src = url;
+  }
+
+  function show() {
+    const source = current.querySelector("img");
+    const shown = urls(current);
+    image.srcset = shown.srcset;
+    image.src = shown.src;
+    image.alt = source.alt;
+    image.sizes = `${zoom.reset(Number(source.getAttribute("width")), Number(source.getAttribute("height")))}px`;
+    dialog.ariaLabel = source.alt;
+    find(".title").textContent = current.querySelector(".caption").textContent;
+    find('[data-tool="open"]').href = current.href;
+    find('[data-tool="download"]').href = shown.full;
+    updateSteps();
+    if (!info.hidden) showDetails();
+    for (const direction of [-1, 1]) preload(neighbour(direction));
+  }
+
+  function preload(anchor) {
+    if (!anchor) return;
+    const { src, srcset } = urls(anchor);
+    Object.assign(new Image(), { sizes: "100vw", srcset, src });
+  }
+
+  function updateSteps() {
+    for (const direction of [-1, 1]) find(`[data-step="${direction}"]`).disabled = !neighbour(direction);
+    // A disabled button loses the focus, and with it the arrow keys.
+    if (dialog.open && !dialog.querySelector(":focus:enabled, a:focus, .info:focus")) find("[data-close]").focus();
+  }
+
+  function step(direction) {
+    const target = neighbour(direction);
+    if (!target) return;
+    current = target;
+    current.scrollIntoView({ block: "nearest" });
+    said.textContent = "";
+    history.replaceState({ lightbox: true }, "", current.href);
+    show();
+  }
+
+  /** Shows what the page of the image says about it. */
+  async function showDetails() {
+    const anchor = current;
+    details?.abort();
+    details = new AbortController();
+    info.replaceChildren();
+    info.ariaLabel = texts.info;
+    try {
+      const response = await fetch(anchor.href, { signal: details.signal });
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      if (anchor === current) info.append(...page.querySelectorAll(".panel dl"));
+    } catch (error) {
+      if (error.name !== "AbortError") info.textContent = texts.failed_info;
+    }
+  }
+
+  const actions = {
+    previous: () => step(-1),
+    next: () => step(1),
+    zoom: () => zoom.toggle(),
+    info: (button) => {
+      info.hidden = !info.hidden;
+      button.ariaExpanded = String(!info.hidden);
+      show();
+    },
+    copy: async () => (said.textContent = (await copyText(Promise.resolve(publicLink(current)))) ? texts.link_copied : ""),
+    share: () => navigator.share({ title: find(".title").textContent, url: publicLink(current) }).catch(() => {}),
+    close: () => dialog.close(),
+  };
+  dialog.addEventListener("click", (event) => {
     const button = event.target.closest("button");
-    if (button?.dataset.step) step(Number(button.dataset.step));
-    else if (button || event.target === dialog) dialog.close();
-  };
-  dialog.onclose = () => {
-    dialog.querySelector("img").removeAttribute("srcset");
+    if (button) actions[button.dataset.tool](button);
+  });
+  dialog.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || info.contains(event.target)) return;
+    const [x, y] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [0, 0];
+    if ("+-0".includes(event.key)) zoom.by({ "+": 1.5, "-": 1 / 1.5, 0: 0 }[event.key]);
+    else if (zoom.isZoomed() && (x || y)) zoom.pan(-80 * x, -80 * y);
+    else if (x) step(x * rightToLeft);
+    else return;
+    event.preventDefault();
+  });
+  dialog.addEventListener("close", () => {
+    image.removeAttribute("srcset");
+    details?.abort();
     current.focus();
+    if (history.state?.lightbox) history.back();
+  });
+  addEventListener("popstate", () => {
+    if (history.state?.lightbox) {
+      // Forward opens it again.
+      const anchor = [...grid.querySelectorAll("li a")].find((link) => link.href === location.href);
+      if (anchor && !dialog.open) begin(anchor);
+      return;
+    }
+    if (dialog.open) dialog.close();
+    history.scrollRestoration = "auto";
+  });
+  addEventListener("resize", () => dialog.open && show());
+
+  function begin(anchor) {
+    current = anchor;
+    dialog.showModal();
+    show();
+  }
+
+  return {
+    open: (container, anchor) => {
+      if (grid !== container) new MutationObserver(() => dialog.open && updateSteps()).observe(container, { childList: true });
+      grid = container;
+      // Back must not scroll away from the image that was seen last.
+      history.scrollRestoration = "manual";
+      history.pushState({ lightbox: true }, "", anchor.href);
+      begin(anchor);
+    },
   };
-  show();
-  dialog.showModal();
+}
+
+/** Returns the URLs of an image by those of its tile: `src` and `srcset` for the window, and `full` for the file. */
+function urls(anchor) {
+  const source = anchor.querySelector("img");
+  const animation = source.dataset.animation;
+  const base = source.src.split("?")[0];
+  // A signed URL is that of one size only.
+  const full = source.src.includes("signature=") ? source.src : animation ? base.replace(/\.\w+$/, "") : base;
+  if (animation && !isMotionReduced.matches) return { src: animation, srcset: "", full: animation };
+  const largest = source.srcset.split(", ").pop().split(" ")[0];
+  const larger = LARGE_WIDTHS.filter((width) => width < source.getAttribute("width") && largest);
+  const candidates = larger.map((width) => `${largest.replace(/([?&]w=)\d+/, `$1${width}`)} ${width}w`);
+  return { src: source.src, srcset: [source.srcset, ...candidates].filter(Boolean).join(", "), full };
+}
+
+/** Returns the URL of an image's public page; a private one has only that of its owner. */
+function publicLink(anchor) {
+  const isPrivate = anchor.closest("[data-private]") !== null;
+  return isPrivate ? anchor.href : anchor.href.replace(/\/images\/(\w+)$/, "/i/$1");
 }

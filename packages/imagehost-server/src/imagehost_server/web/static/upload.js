@@ -1,5 +1,5 @@
-// The page /upload.
+// The page /upload; `add` adds files to it.
 
 import { mountUploader } from "./uploader.js";
 
-mountUploader(document.getElementById("uploader"));
+export const add = mountUploader(document.getElementById("uploader"));

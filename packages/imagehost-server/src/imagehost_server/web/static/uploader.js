@@ -1,7 +1,7 @@
 // The uploader: a form whose files are sent one by one, each with its progress, result or error.
 
 import { copyField } from "./clipboard.js";
-import { filesOf, hasFiles } from "./files.js";
+import { hasFiles } from "./files.js";
 import { UploadQueue } from "./queue.js";
 
 const STORAGE_KEY = "imagehost-upload-options";
@@ -54,7 +54,7 @@ export function mountUploader(root) {
   });
 
   function addRow(item) {
-    const preview = element("img", { width: 64, height: 64, alt: "" });
+    const preview = element("img", { width: 160, height: 128, alt: "" });
     // Browsers decode a large image to show it small; this many are enough.
     if (item.file.size < 30e6 && rows.size < 300) preview.src = URL.createObjectURL(item.file);
     preview.onload = preview.onerror = ({ type }) => {
@@ -139,6 +139,7 @@ export function mountUploader(root) {
 
   function add(files) {
     if (files.length === 0) return;
+    root.classList.add("has-files");
     queue.add(files).forEach(addRow);
     results.section.hidden = false;
     summarize();
@@ -146,6 +147,7 @@ export function mountUploader(root) {
 
   form.addEventListener("submit", (event) => event.preventDefault());
   input.required = false;
+  input.classList.add("cover");
   input.addEventListener("change", () => {
     add(input.files);
     input.value = "";
@@ -157,7 +159,7 @@ export function mountUploader(root) {
   if (matchMedia("(pointer: coarse)").matches) {
     const open = element("button", { type: "button", className: "plain", textContent: texts.camera });
     open.onclick = () => camera.click();
-    input.after(element("span", {}, open, camera));
+    input.after(element("span", { className: "sources" }, open, camera));
   }
   restoreOptions(form);
   // Options that were chosen before must not act unseen.
@@ -171,19 +173,6 @@ export function mountUploader(root) {
     if (!hasFiles(event.clipboardData)) return;
     event.preventDefault();
     add([...event.clipboardData.files]);
-  });
-  root.addEventListener("dragover", (event) => {
-    if (!hasFiles(event.dataTransfer)) return;
-    event.preventDefault();
-    root.classList.add("dragging");
-  });
-  root.addEventListener("dragleave", () => root.classList.remove("dragging"));
-  root.addEventListener("drop", async (event) => {
-    if (!hasFiles(event.dataTransfer)) return;
-    event.preventDefault();
-    event.stopPropagation();
-    root.classList.remove("dragging");
-    add(await filesOf(event.dataTransfer));
   });
   addEventListener("beforeunload", (event) => {
     if (queue.running.size > 0) event.preventDefault();

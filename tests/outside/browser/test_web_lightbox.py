@@ -1,0 +1,173 @@
+"""The lightbox in Chromium: its URL, Back, zoom, swipes, details and links, and the neighbours of pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+from tests.outside.browser.tabs import LIMITS, PASSWORD, PATIENT, OpenTab
+
+from imagehost_core.testing import make_image
+from imagehost_server.testing import RunningServer, running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, StorageState
+
+pytestmark = pytest.mark.external
+
+COUNT = 5
+OPTIONS: dict[str, object] = {"reduced_motion": "reduce"}
+TRANSFORM = "document.querySelector('dialog img').style.transform"
+STAGE = "dialog .stage"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    directory = tmp_path_factory.mktemp("lightbox")
+    (directory / "password").write_text(PASSWORD, encoding="utf-8")
+    variables = {**LIMITS, **PATIENT, "IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password")}
+    with running(directory / "data", variables=variables) as server:
+        headers = {"Authorization": f"Bearer {server.token}"}
+        with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+            for number in range(COUNT):
+                files = {"image": (f"{number}.png", make_image(2_400, 1_800 + number))}
+                data = {"description": f"Boat {number}"}
+                client.post("/upload", files=files, data=data).raise_for_status()
+        yield server
+
+
+@pytest.fixture(scope="module")
+def origin(server: RunningServer) -> str:
+    return server.base_url.removesuffix("/v1")
+
+
+@pytest.fixture
+def page(open_tab: OpenTab, origin: str) -> Page:
+    """The gallery with the lightbox open at the second image."""
+    page: Page = open_tab(permissions=["clipboard-read", "clipboard-write"], **OPTIONS).page
+    page.goto(origin)
+    page.locator("#grid a").nth(1).click()
+    page.locator("dialog.lightbox").wait_for()
+    return page
+
+
+def title(page: Page) -> str:
+    return page.locator("dialog .title").inner_text()
+
+
+def swipe(page: Page, x: int, y: int) -> None:
+    """Drag on the image by a distance in CSS pixels."""
+    box = page.locator(STAGE).bounding_box()
+    assert box is not None
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.move(*middle)
+    page.mouse.down()
+    page.mouse.move(middle[0] + x, middle[1] + y, steps=4)
+    page.mouse.up()
+
+
+def test_the_url_is_that_of_the_image_and_back_closes_the_lightbox(page: Page, origin: str) -> None:
+    paths = page.eval_on_selector_all("#grid a", "links => links.map((link) => link.href)")
+    assert page.url == paths[1]
+    page.keyboard.press("ArrowRight")
+    assert page.url == paths[2]
+    page.go_back()
+    page.locator("dialog.lightbox").wait_for(state="hidden")
+    assert page.url == f"{origin}/"
+    assert page.evaluate("document.activeElement.href") == paths[2]
+    page.go_forward()
+    page.locator("dialog.lightbox").wait_for()
+    assert title(page) == "Boat 2"
+    page.keyboard.press("Escape")
+    page.wait_for_url(f"{origin}/")
+    page.locator("#grid a").first.click()
+    page.reload()
+    assert page.locator("h1").inner_text() == f"Boat {COUNT - 1}"
+
+
+def test_an_image_is_zoomed_to_its_file_in_full_size_and_panned(page: Page) -> None:
+    image = page.locator("dialog img")
+    assert page.evaluate(TRANSFORM) == ""
+    image.click()
+    assert "scale(" in page.evaluate(TRANSFORM)
+    page.wait_for_function("() => document.querySelector('dialog img').naturalWidth === 2400")
+    assert page.evaluate(
+        "document.querySelector('dialog img').getBoundingClientRect().width"
+    ) == pytest.approx(2_400, abs=2)
+    before = page.evaluate(TRANSFORM)
+    swipe(page, -200, -100)
+    dragged = page.evaluate(TRANSFORM)
+    assert dragged != before
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate(TRANSFORM) != dragged
+    assert title(page) == "Boat 3"
+    # No further than to the edge of the image.
+    for _ in range(9):
+        swipe(page, 600, 400)
+    box = page.locator("dialog img").bounding_box()
+    stage = page.locator(STAGE).bounding_box()
+    assert box is not None
+    assert stage is not None
+    assert box["x"] <= stage["x"] + 1
+    page.keyboard.press("0")
+    assert page.evaluate(TRANSFORM) == ""
+    page.get_by_role("button", name="Full size").click()
+    assert "scale(" in page.evaluate(TRANSFORM)
+
+
+def test_a_swipe_leads_to_the_next_image_and_one_down_closes(page: Page) -> None:
+    swipe(page, -150, 10)
+    assert title(page) == "Boat 2"
+    swipe(page, 150, 10)
+    assert title(page) == "Boat 3"
+    swipe(page, 10, 150)
+    page.locator("dialog.lightbox").wait_for(state="hidden")
+
+
+def test_the_neighbours_are_loaded_before_they_are_shown(open_tab: OpenTab, origin: str) -> None:
+    tab = open_tab(**OPTIONS)
+    tab.page.goto(origin)
+    tab.page.locator("#grid a").nth(1).click()
+    tab.page.wait_for_load_state("networkidle")
+    tab.requests.clear()
+    tab.page.keyboard.press("ArrowRight")
+    tab.page.wait_for_function("() => document.querySelector('dialog img').complete")
+    shown = tab.page.evaluate("document.querySelector('dialog img').currentSrc")
+    assert "w=1280" in shown or "w=1920" in shown
+    assert shown not in tab.requests
+    assert tab.errors == []
+
+
+def test_details_download_and_link_are_those_of_the_image(page: Page, origin: str) -> None:
+    page.get_by_role("button", name="Details").click()
+    page.locator("dialog .info dd").first.wait_for()
+    assert "2400 × 1803" in page.locator("dialog .info").inner_text()
+    page.keyboard.press("ArrowRight")
+    page.locator("dialog .info", has_text="2400 × 1802").wait_for()
+    page.get_by_role("button", name="Copy link").click()
+    page.locator("dialog .said", has_text="Link copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    assert re.fullmatch(f"{origin}/i/\\w+", page.url)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename.endswith(".webp")
+
+
+def test_the_page_of_an_image_leads_to_the_neighbours_of_its_list(
+    open_tab: OpenTab, origin: str, session_cookies: StorageState
+) -> None:
+    for path, state in ("/", None), ("/images?sort=filename&view=list", session_cookies):
+        page = open_tab(storage_state=state).page
+        page.goto(origin + path)
+        links = page.eval_on_selector_all(
+            "#grid li a, #grid td:first-child a", "links => links.map((link) => link.href)"
+        )
+        page.goto(links[1])
+        page.get_by_role("link", name="Next image").click()
+        page.wait_for_url(links[2])
+        page.get_by_role("link", name="Previous image").wait_for()
+        page.keyboard.press("ArrowLeft")
+        page.wait_for_url(links[1])
