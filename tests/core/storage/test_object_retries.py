@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from obstore.exceptions import GenericError
 
 from imagehost_core.errors import UnavailableError
-from imagehost_core.storage.object.retries import RetryPolicy
+from imagehost_core.storage.object.retries import (
+    MAX_RETRY_SECONDS,
+    PAUSE_SECONDS,
+    CircuitBreaker,
+    ObjectStoreError,
+    RetryPolicy,
+)
 
 
 @given(seconds=st.floats(0, 30), each=st.floats(0.001, 5), jitter=st.floats(0, 1, exclude_min=True))
@@ -31,3 +40,110 @@ def test_no_request_is_sent_after_half_of_the_time(seconds: float, each: float, 
         policy.run(request, "get")
     assert sent[0] == 100
     assert sent[-1] <= 100 + seconds / 2
+    assert sent[-1] <= 100 + each + MAX_RETRY_SECONDS
+
+
+class Store:
+    """A store that responds or not, with a clock and probes that run when the test lets them."""
+
+    def __init__(self) -> None:
+        self.now, self.responds, self.requests = 100.0, True, 0
+        self.probes = list[Callable[[], object]]()
+        self.breaker = CircuitBreaker(self.request, lambda: self.now, self.probes.append)
+        self.policy = RetryPolicy(20, self.breaker, clock=lambda: self.now, sleep=self.sleep)
+
+    def request(self) -> None:
+        self.requests += 1
+        if not self.responds:
+            raise GenericError("does not respond")
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def run(self) -> int | None:
+        """Run an operation; return its `Retry-After`, or `None` if it succeeds."""
+        try:
+            self.policy.run(self.request, "get")
+        except UnavailableError as error:
+            return error.retry_after
+        return None
+
+
+def test_operations_are_refused_at_once_after_one_gave_up_until_a_probe_succeeds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Store()
+    store.responds = False
+    assert store.run() == PAUSE_SECONDS
+    sent, now = store.requests, store.now
+    assert now <= 100 + MAX_RETRY_SECONDS
+    assert len(store.probes) == 1, "it may be the only operation that failed"
+    assert store.run() == PAUSE_SECONDS
+    store.probes.pop()()
+    sent += 1
+    assert [store.run() for _ in range(3)] == [PAUSE_SECONDS] * 3
+    store.now += PAUSE_SECONDS
+    assert [store.run() for _ in range(3)] == [1, PAUSE_SECONDS, PAUSE_SECONDS]
+    assert (store.requests, store.now) == (sent, now + PAUSE_SECONDS), "none was sent, and none has waited"
+    (probe,) = store.probes
+    probe()
+    assert store.run() == PAUSE_SECONDS
+    store.responds = True
+    store.now += PAUSE_SECONDS
+    assert store.run() == 1
+    store.probes[1]()
+    assert store.run() is None
+    lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert lines == [
+        "object store does not respond: get: GenericError: does not respond",
+        "object store responds again",
+    ], "one line for the outage, and one for its end"
+
+
+def test_a_retry_gives_up_when_another_operation_has() -> None:
+    store = Store()
+    store.responds = False
+
+    def sleep(_seconds: float) -> None:
+        store.breaker.open(ObjectStoreError("another"))
+
+    policy = RetryPolicy(20, store.breaker, clock=lambda: store.now, sleep=sleep)
+    with pytest.raises(UnavailableError):
+        policy.run(store.request, "get")
+    assert store.requests == 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["run", "fail", "respond", "probe", "open", "close"]), st.floats(0, 3))
+    )
+)
+def test_retry_after_is_honest_and_a_store_that_responds_is_used_again(
+    steps: list[tuple[str, float]],
+) -> None:
+    store = Store()
+    for step, seconds in steps:
+        store.now += seconds
+        match step:
+            case "run":
+                started, retry_after = store.now, store.run()
+                assert retry_after is None or 1 <= retry_after <= PAUSE_SECONDS
+                assert store.now - started <= MAX_RETRY_SECONDS
+                assert retry_after is not None or store.responds
+            case "fail":
+                store.responds = False
+            case "respond":
+                store.responds = True
+            case "open":
+                store.breaker.open(ObjectStoreError("given up"))
+            case "close":
+                store.breaker.close()
+            case _ if store.probes:
+                store.probes.pop()()
+    store.responds = True
+    for _ in range(3):
+        store.now += PAUSE_SECONDS
+        store.run()
+        while store.probes:
+            store.probes.pop()()
+    assert store.run() is None, "a store that responds is used again"

@@ -244,7 +244,12 @@ def test_a_store_that_responds_again_is_used_again(blobs: ObjectBlobStore, proxy
     proxy.inject(Fault.CUT, times=1_000)
     with pytest.raises(UnavailableError):
         put(blobs, ID, {MASTER: b"1"})
+    start = time.monotonic()
+    with pytest.raises(UnavailableError):
+        read(blobs, ID)
+    assert time.monotonic() - start < 0.5, "no request is sent"
     proxy.clear()
+    blobs.check_ready()
     put(blobs, ID, {MASTER: b"1"})
     assert read(blobs, ID) == b"1"
     with pytest.raises(NotFoundError):

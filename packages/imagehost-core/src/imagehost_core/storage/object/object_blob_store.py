@@ -25,7 +25,7 @@ from imagehost_core.storage.cache.blob_cache import BlobCache
 from imagehost_core.storage.checksums import has_checksum
 from imagehost_core.storage.layout import shard
 from imagehost_core.storage.object.client import IMAGES, PROBE, ObjectClient, owner
-from imagehost_core.storage.object.retries import RetryPolicy
+from imagehost_core.storage.object.retries import CircuitBreaker, RetryPolicy
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -64,7 +64,8 @@ class ObjectBlobStore:
         probe: ObjectStore | None = None,
     ) -> None:
         self._probe = ObjectClient(probe or store, RetryPolicy(0))
-        self._retry = RetryPolicy(timeout_seconds)
+        self._breaker = CircuitBreaker(self._request_list)
+        self._retry = RetryPolicy(timeout_seconds, self._breaker)
         self._client = ObjectClient(store, self._retry)
         self._cache = cache
         self._store_time: tuple[float, datetime] | None = None
@@ -224,12 +225,16 @@ class ObjectBlobStore:
     def check_ready(self) -> None:
         """Raise EngineUnavailableError unless the store responds to one request."""
         try:
-            for _ in self._probe.list(f"{PROBE}/"):
-                break
+            self._request_list()
         except UnavailableError as error:
             raise EngineUnavailableError(
                 "storage", f"expected a response but received {error.__cause__}"
             ) from error
+        self._breaker.close()
+
+    def _request_list(self) -> None:
+        for _ in self._probe.list(f"{PROBE}/"):
+            break
 
     def sweep(self, *, dry_run: bool = False) -> tuple[int, int]:
         """Evict the least recently used files from this host's cache, as `BlobCache.sweep` does."""

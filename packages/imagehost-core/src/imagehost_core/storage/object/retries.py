@@ -1,10 +1,15 @@
-"""Retries of requests to an object store: bounded by one deadline, with errors that have no credentials."""
+"""Retries of requests to an object store: bounded by one deadline, and refused while it does not respond.
+
+Errors have no credentials.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import random
 import re
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -27,6 +32,10 @@ _STATUS = re.compile(r"status code: 4(?!08|29)[0-9]{2}")
 _OUTCOMES = (FileNotFoundError, AlreadyExistsError, PreconditionError)
 """Responses of the store that are results, not failures."""
 _FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 1.0
+MAX_RETRY_SECONDS = 3.0
+"""How long after its first failure a request is sent again."""
+PAUSE_SECONDS = 2.0
+"""The time between two probes of a store that does not respond."""
 _QUERY = re.compile(r"\?[^\s,)]*")
 """The query of a URL in a message; that of Azure can have a signature."""
 
@@ -49,21 +58,89 @@ class IncompleteObjectError(Exception):
     """A body from the object store that ended early, or was changed in transit."""
 
 
+def _start_thread(run: Callable[[], object]) -> None:
+    threading.Thread(target=run, name="imagehost-store-probe", daemon=True).start()
+
+
+class CircuitBreaker:
+    """Refuses the operations of all threads at once, from the one that gives up until the store responds.
+
+    It is closed, or open with a time for the next probe; the first probe follows at once. The first operation
+    after that time has the store probed, by one request beside it, and no operation waits for that.
+
+    Args:
+        probe: Sends a request; raises an exception unless the store responds.
+        clock: The source of monotonic time in seconds.
+        start: Runs the probe, by default in a thread.
+    """
+
+    def __init__(
+        self,
+        probe: Callable[[], object],
+        clock: Callable[[], float] = time.monotonic,
+        start: Callable[[Callable[[], object]], object] = _start_thread,
+    ) -> None:
+        self._probe, self._clock, self._start = probe, clock, start
+        self._lock = threading.Lock()
+        # `None` while it is closed; infinite during a probe.
+        self._probe_at: float | None = None
+
+    def require_closed(self) -> None:
+        """Raise UnavailableError with the time until the next probe if it is open, and probe if it is due."""
+        with self._lock:
+            if self._probe_at is None:
+                return
+            now = self._clock()
+            seconds = self._probe_at - now if self._probe_at < math.inf else PAUSE_SECONDS
+            if is_due := seconds <= 0:
+                self._probe_at = math.inf
+        if is_due:
+            self._start(self._run_probe)
+        raise UnavailableError(NO_RESPONSE, retry_after=max(1, math.ceil(seconds)))
+
+    def open(self, error: ObjectStoreError) -> None:
+        """Refuse operations from now on, after one has given up, and probe: it may be the only one."""
+        with self._lock:
+            was_open, self._probe_at = self._probe_at is not None, self._probe_at or math.inf
+        if not was_open:
+            log.warning("object store does not respond: %s", error)
+            self._start(self._run_probe)
+
+    def close(self) -> None:
+        """Accept operations, as the store has responded."""
+        with self._lock:
+            was_open, self._probe_at = self._probe_at is not None, None
+        if was_open:
+            log.warning("object store responds again")
+
+    def _run_probe(self) -> None:
+        try:
+            self._probe()
+        except Exception:
+            with self._lock:
+                if self._probe_at is not None:
+                    self._probe_at = self._clock() + PAUSE_SECONDS
+        else:
+            self.close()
+
+
 @frozen
 class RetryPolicy:
     """The bounds of the requests of one operation.
 
     No request is sent after half of the time, and each may take the other half, so that the operation ends
-    within the time.
+    within the time; nor `MAX_RETRY_SECONDS` after the first failure.
 
     Attributes:
         seconds: The longest duration of an operation; requests time out after half of it.
+        breaker: Refuses operations while the store does not respond.
         clock: The source of monotonic time in seconds.
         sleep: Waits for a number of seconds.
         jitter: Returns a factor from 0 to 1.
     """
 
     seconds: float
+    breaker: CircuitBreaker | None = field(default=None, repr=False)
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     jitter: Callable[[], float] = field(default=random.random, repr=False)
@@ -88,22 +165,38 @@ class RetryPolicy:
         """
         last = self.start() if until is None else until
         delay = _FIRST_DELAY_SECONDS
+        is_first = True
         while True:
+            if self.breaker is not None:
+                self.breaker.require_closed()
             try:
-                return request()
+                result = request()
             except _OUTCOMES:
+                self._record_response()
                 raise
             except (BaseError, IncompleteObjectError) as error:
+                cause = failure(what, error)
                 if is_rejection(error):
-                    raise UnavailableError(NO_RESPONSE) from failure(what, error)
+                    raise UnavailableError(NO_RESPONSE) from cause
+                if is_first:
+                    last, is_first = min(last, self.clock() + MAX_RETRY_SECONDS), False
                 wait = delay * (0.5 + self.jitter() / 2)
                 if self.clock() + wait >= last:
-                    raise UnavailableError(NO_RESPONSE) from failure(what, error)
+                    if self.breaker is not None:
+                        self.breaker.open(cause)
+                    raise UnavailableError(NO_RESPONSE, retry_after=math.ceil(PAUSE_SECONDS)) from cause
                 log.info(
                     "object store request failed, retrying: operation=%s error=%s", what, describe(error)
                 )
                 self.sleep(wait)
                 delay = min(2 * delay, _MAX_DELAY_SECONDS)
+            else:
+                self._record_response()
+                return result
+
+    def _record_response(self) -> None:
+        if self.breaker is not None:
+            self.breaker.close()
 
 
 def failure(what: str, error: BaseException) -> ObjectStoreError:
