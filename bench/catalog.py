@@ -45,7 +45,7 @@ from imagehost_core.testing import FrozenClock
 from imagehost_core.webhooks import Attempt
 
 WORDS = ("beach", "sunset", "family", "dog", "holiday", "mountain", "snow", "city", "night", "wedding")
-SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True))
+SETTINGS = Settings(base_url="https://img.example/v1", webhooks=WebhookSettings(allow_loopback=True))
 TIMED = 1_000
 """Transactions whose CPU time is measured."""
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -26,7 +26,7 @@ from imagehost_core.settings import WebhookSettings
 from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, parse_endpoint_url
 from imagehost_server.background import WebhookSender, post
 
-SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True))
+SETTINGS = Settings(base_url="https://img.example/v1", webhooks=WebhookSettings(allow_loopback=True))
 RESPONSE = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
 BODY = b"x" * 400
 """About the size of an album event."""

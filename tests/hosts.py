@@ -37,7 +37,11 @@ class Engines:
 
     def open(self, data: Path) -> ImageHost:
         """Open a host in this process."""
-        settings = Settings(database=self.database, rendering=RenderingSettings(processes=1))
+        settings = Settings(
+            base_url="https://img.example/v1",
+            database=self.database,
+            rendering=RenderingSettings(processes=1),
+        )
         storage = attrs.evolve(settings.storage, url=self.storage)
         return ImageHost.open(data, settings=attrs.evolve(settings, storage=storage))
 

@@ -37,7 +37,7 @@ def test_upload_prints_one_url_per_line(run: Run, files: Path, host: FakeImageHo
     status, lines, messages = run("upload", files / "b.gif", files / "a.png", *options)
     assert (status, messages) == (0, "")
     assert [line.rsplit(".")[-1] for line in lines] == ["gif", "png"]
-    assert lines == [str(host.core.urls.image_record(image).url) for image in stored_images(host)]
+    assert lines == [str(image.url) for image in stored_images(host)]
 
 
 @pytest.mark.parametrize(

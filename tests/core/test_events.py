@@ -29,8 +29,8 @@ from imagehost_core.events import (
 )
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, EventId
-from imagehost_core.models import Album, Image
-from imagehost_core.resources import AlbumRecord, ImageRecord, UrlBuilder
+from imagehost_core.models import Album, Image, UrlBuilder
+from imagehost_core.resources import AlbumRecord, ImageRecord
 
 URLS = UrlBuilder("https://img.example/v1", "https://cdn.example/i")
 ID = EventId("msg_" + "0" * 24)
@@ -38,7 +38,7 @@ TIME = datetime(2026, 11, 21, 7, 26, 5, tzinfo=UTC)
 
 
 def uploaded(image: Image) -> ImageUploaded:
-    return ImageUploaded(id=ID, timestamp=TIME, data=URLS.image_record(image))
+    return ImageUploaded(id=ID, timestamp=TIME, data=ImageRecord.of(attrs.evolve(image, urls=URLS)))
 
 
 def test_there_are_four_event_types() -> None:
@@ -59,7 +59,7 @@ def test_image_uploaded_contains_the_image_record(image: Image) -> None:
 
 @pytest.mark.parametrize("kind", [AlbumCreated, AlbumUpdated])
 def test_album_events_contain_the_album_record(kind: type[AlbumCreated | AlbumUpdated], album: Album) -> None:
-    body = json.loads(serialize_event(kind(id=ID, timestamp=TIME, data=URLS.album_record(album))))
+    body = json.loads(serialize_event(kind(id=ID, timestamp=TIME, data=AlbumRecord.of(album))))
     assert body["type"] == kind.type
     assert list(body["data"]) == [attribute.name for attribute in attrs.fields(AlbumRecord)]
     assert body["data"]["updated_at"] == "2026-11-21T00:00:00.000000Z"
@@ -118,8 +118,8 @@ def events(image: Image, album: Album) -> list[Event]:
         events += [
             uploaded(photo),
             ImageDeleted(id=ID, timestamp=TIME, data=deleted),
-            AlbumCreated(id=ID, timestamp=TIME, data=URLS.album_record(group)),
-            AlbumUpdated(id=ID, timestamp=TIME, data=URLS.album_record(group)),
+            AlbumCreated(id=ID, timestamp=TIME, data=AlbumRecord.of(group)),
+            AlbumUpdated(id=ID, timestamp=TIME, data=AlbumRecord.of(group)),
         ]
     return events
 

@@ -15,13 +15,19 @@ from typing import Any
 import attrs
 import pytest
 
-from imagehost_core import HostClosedError, ImageHost, ImageHostError, NotFoundError, Transform
+from imagehost_core import HostClosedError, ImageHost, ImageHostError, NotFoundError, Settings, Transform
 from imagehost_core.maintenance.importers.service import ImportSource
 from imagehost_core.testing import make_image
 from imagehost_core.webhooks import SenderLoad
 
-PURE = {("albums", "validate"), ("imports", "read")}
-"""Verbs that use nothing of the host: a check of values alone, and a reader of other directories."""
+PURE = {
+    ("albums", "validate"),
+    ("imports", "read"),
+    ("host", "image_url"),
+    ("host", "srcset"),
+    ("host", "picture"),
+}
+"""Verbs that use no service: a check of values, a reader of other directories, and makers of URLs."""
 WITHOUT_SERVICES = {"path", "settings", "urls"}
 """The attributes that a closed host keeps: values."""
 
@@ -118,7 +124,8 @@ def refusals(
 def test_every_verb_of_a_closed_host_and_of_services_that_were_kept_refuses_and_says_what_to_do(
     tmp_path: Path,
 ) -> None:
-    with ImageHost.open(tmp_path / "data") as host:
+    settings = Settings(base_url="https://img.example/v1")
+    with ImageHost.open(tmp_path / "data", settings=settings) as host:
         given, kept = arguments(host), verbs(host)
     said = refusals(kept, given)
     assert len(kept) > 80
@@ -129,15 +136,15 @@ def test_every_verb_of_a_closed_host_and_of_services_that_were_kept_refuses_and_
 
 
 def test_a_closed_host_keeps_its_values_and_can_be_closed_again(tmp_path: Path) -> None:
-    host = ImageHost.open(tmp_path / "data")
+    host = ImageHost.open(tmp_path / "data", settings=Settings(base_url="https://img.example/v1"))
     host.close()
     host.close()
     assert host.path == tmp_path / "data"
     assert host.settings.base_url == host.urls.base_url
     with pytest.raises(HostClosedError, match="was closed; open one"):
         host.images.get("0" * 16)
-    with pytest.raises(AttributeError, match="'picture'"):
-        host.picture  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="'pictures'"):
+        host.pictures  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
@@ -148,8 +155,9 @@ def test_services_of_the_parent_refuse_in_a_forked_child_which_cannot_close_the_
 import os, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_named_errors import PURE, arguments, refusals, verbs
-from imagehost_core import ImageHost
-with ImageHost.open({str(tmp_path / "data")!r}) as host:
+from imagehost_core import ImageHost, Settings
+settings = Settings(base_url="https://img.example/v1")
+with ImageHost.open({str(tmp_path / "data")!r}, settings=settings) as host:
     given, kept = arguments(host), verbs(host)
     pid = os.fork()
     if pid == 0:

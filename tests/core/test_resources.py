@@ -11,19 +11,25 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.models import Album, Image
-from imagehost_core.resources import (
-    THUMB_SIDE,
-    AlbumRecord,
-    ImageRecord,
-    Links,
-    PublicImageRecord,
-    UrlBuilder,
-)
+from imagehost_core.models import THUMB_SIDE, Album, Image, Links, UrlBuilder
+from imagehost_core.resources import AlbumRecord, ImageRecord, PublicImageRecord
 from imagehost_core.transform import Size, parse_transform, plan
 
 URLS = UrlBuilder("https://img.example/v1", "https://cdn.example/i")
 URL = "https://cdn.example/i/4fTq0ZrXb81KcVnE.webp"
+
+
+@pytest.fixture(scope="session")
+def image(image: Image) -> Image:
+    """Return the photo, of a host that has a base URL."""
+    return attrs.evolve(image, urls=URLS)
+
+
+@pytest.fixture(scope="session")
+def album(album: Album, image: Image) -> Album:
+    """Return the album, with that photo as its cover."""
+    return attrs.evolve(album, cover=image)
+
 
 IMAGE_FIELDS = """id album_id filename original_filename description is_public format mime_type size width
 height is_animated frames has_alpha sha256 placeholder url thumb_url links created_at updated_at"""
@@ -82,7 +88,7 @@ def test_a_record_has_exactly_the_documented_fields(record: type[attrs.AttrsInst
 
 
 def test_an_image_record_has_the_values_of_the_image(image: Image) -> None:
-    record = URLS.image_record(image)
+    record = ImageRecord.of(image)
     values = attrs.asdict(record, recurse=False)
     stored = attrs.asdict(image, recurse=False)
     assert {name: values[name] for name in values if name in stored} == {
@@ -94,12 +100,12 @@ def test_an_image_record_has_the_values_of_the_image(image: Image) -> None:
 
 def test_a_public_record_contains_neither_file_name_nor_owner_nor_album(image: Image) -> None:
     renamed = attrs.evolve(image, filename="me-at-home.webp", original_filename="me-at-home.jpg")
-    assert "me-at-home" not in repr(URLS.public_record(renamed))
-    assert URLS.public_record(image).url == URL
+    assert "me-at-home" not in repr(PublicImageRecord.of(renamed))
+    assert PublicImageRecord.of(image).url == URL
 
 
 def test_an_album_record_has_the_cover(album: Album) -> None:
-    record = URLS.album_record(album)
+    record = AlbumRecord.of(album)
     assert album.cover is not None
     assert record.cover_image_id == album.cover.id
     assert record.cover_url == f"{URL}?w=320&h=320&fit=inside"
@@ -107,7 +113,7 @@ def test_an_album_record_has_the_cover(album: Album) -> None:
 
 
 def test_an_empty_album_has_no_cover(album: Album) -> None:
-    record = URLS.album_record(attrs.evolve(album, cover=None, image_count=0))
+    record = AlbumRecord.of(attrs.evolve(album, cover=None, image_count=0))
     assert (record.cover_image_id, record.cover_url) == (None, None)
 
 

@@ -196,7 +196,6 @@ def test_the_error_for_a_malformed_variable_names_the_expected_type(
         ("IMAGEHOST_RENDERING_PROCESSES", "0"),
         ("IMAGEHOST_RENDERING_RENDER_TIMEOUT_SECONDS", "0"),
         ("IMAGEHOST_BASE_URL", "https://img.example"),
-        ("IMAGEHOST_BASE_URL", ""),
         ("IMAGEHOST_CDN_URL", "cdn.example"),
         ("IMAGEHOST_DELIVERY_ALLOWED_SIZES", "320x240,huge"),
     ],

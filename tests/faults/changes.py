@@ -54,6 +54,7 @@ class Change:
 def settings_of(engines: Engines) -> Settings:
     """Return the settings of a host on engines."""
     return Settings(
+        base_url="https://img.example/v1",
         database=engines.database,
         storage=StorageSettings(url=engines.storage, min_free_bytes=0),
         rendering=RenderingSettings(processes=1),

@@ -145,7 +145,11 @@ class HostSource:
             clock: Its clock.
             seed: The seed of its random bytes.
         """
-        settings = Settings(database=self.database, rendering=RenderingSettings(processes=1))
+        settings = Settings(
+            base_url="https://img.example/v1",
+            database=self.database,
+            rendering=RenderingSettings(processes=1),
+        )
         storage = attrs.evolve(settings.storage, url=self.storage)
         return ImageHost.open(
             Path(self.path),

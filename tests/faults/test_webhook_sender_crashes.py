@@ -40,7 +40,11 @@ FAILURE_RATE = 0.3
 MAX_FAILURES = len(RETRY_SCHEDULE) - 2
 """The maximum number of failures per event, so that none reaches its last attempt."""
 VARIABLES = {"IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}
-SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1))
+SETTINGS = Settings(
+    base_url="https://img.example/v1",
+    webhooks=WebhookSettings(allow_loopback=True),
+    rendering=RenderingSettings(processes=1),
+)
 IMAGEHOST = [sys.executable, "-m", "imagehost_server"]
 
 

@@ -13,9 +13,9 @@ from imagehost_core.errors import BY_CODE
 from imagehost_core.headers import SourceLimits
 from imagehost_core.limits import MAX_FILE_BYTES, MAX_FILES_PER_REQUEST
 from imagehost_core.lists import MAX_PER_PAGE
-from imagehost_core.models import Page
+from imagehost_core.models import Links, Page
 from imagehost_core.pixels.decoded_upload import MAX_QUALITY, MIN_QUALITY
-from imagehost_core.resources import AlbumRecord, ImageRecord, Links, PublicImageRecord
+from imagehost_core.resources import AlbumRecord, ImageRecord, PublicImageRecord
 from imagehost_core.settings import LimitSettings, resolve_settings, variable_name
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, MAX_SIDE
 from imagehost_core.uploads import MAX_DESCRIPTION

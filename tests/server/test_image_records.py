@@ -7,6 +7,7 @@ import pytest
 from attrs import evolve
 
 from imagehost_core import ImageHost
+from imagehost_core.resources import ImageRecord, PublicImageRecord
 from imagehost_core.testing import make_image
 from imagehost_server.http.responses import success_response
 from imagehost_server.routes.images import image_record, image_records, public_records
@@ -15,12 +16,11 @@ from imagehost_server.routes.lists import is_short_read
 
 def test_an_encoded_record_equals_the_record(operator: ImageHost) -> None:
     image = operator.upload(make_image(), owner="admin", description="[a] <b> & 'c' \\ \"d\" ä")
-    urls = operator.urls
     pairs: list[tuple[object, object]] = [
-        (image_record(urls, image), urls.image_record(image)),
-        (image_records(urls, [image] * 2), [urls.image_record(image)] * 2),
-        (public_records(urls, [image] * 2), [urls.public_record(image)] * 2),
-        (image_records(urls, []), []),
+        (image_record(image), ImageRecord.of(image)),
+        (image_records([image] * 2), [ImageRecord.of(image)] * 2),
+        (public_records([image] * 2), [PublicImageRecord.of(image)] * 2),
+        (image_records([]), []),
     ]
     for encoded, record in pairs:
         assert success_response({"data": encoded}).body == success_response({"data": record}).body
@@ -29,7 +29,7 @@ def test_an_encoded_record_equals_the_record(operator: ImageHost) -> None:
 def test_records_of_other_urls_and_of_changed_images_are_encoded_anew(operator: ImageHost) -> None:
     image = operator.upload(make_image(), owner="admin")
     records = [
-        success_response(image_record(urls, changed)).body
+        success_response(image_record(evolve(changed, urls=urls))).body
         for urls in (operator.urls, evolve(operator.urls, cdn_url="https://cdn.example"))
         for changed in (image, evolve(image, is_public=False))
     ]

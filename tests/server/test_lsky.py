@@ -9,7 +9,8 @@ import attrs
 import httpx2
 import pytest
 
-from imagehost_core.resources import ImageRecord, Links
+from imagehost_core.models import Links
+from imagehost_core.resources import ImageRecord
 from imagehost_server.testing import RunningServer, running
 
 RECORD = [attribute.name for attribute in attrs.fields(ImageRecord)]

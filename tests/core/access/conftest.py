@@ -17,6 +17,7 @@ def clock() -> FrozenClock:
 @pytest.fixture
 def host(request: pytest.FixtureRequest, clock: FrozenClock, engine: str) -> Iterator[ImageHost]:
     settings = Settings(
+        base_url="https://img.example/v1",
         database=SQLITE if engine == SQLITE else request.getfixturevalue("postgres_url"),
         limits=LimitSettings(api_per_minute=5, api_per_hour=20, uploads_per_minute=2, sign_ins_per_minute=3),
         webhooks=WebhookSettings(allow_loopback=True),

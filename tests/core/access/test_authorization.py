@@ -308,7 +308,9 @@ def world(
 ) -> Iterator[World]:
     clock, first = FrozenClock(), tmp_path_factory.mktemp("first")
     settings = Settings(
-        rendering=RenderingSettings(processes=1), webhooks=WebhookSettings(allow_loopback=True)
+        base_url="https://img.example/v1",
+        rendering=RenderingSettings(processes=1),
+        webhooks=WebhookSettings(allow_loopback=True),
     )
     with ExitStack() as stack:
         second: Path = first

@@ -48,6 +48,7 @@ def host(request: pytest.FixtureRequest, clock: FrozenClock, engine: str) -> Ite
             server: PostgresServer = request.getfixturevalue("postgres_server")
             database = stack.enter_context(server.empty_database())
         options = Settings(
+            base_url="https://img.example/v1",
             database=database,
             limits=limits,
             rendering=RenderingSettings(processes=1),

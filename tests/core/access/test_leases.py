@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 EACH_ENGINE = True
 
 URL = "http://127.0.0.1:9/"
-SETTINGS = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1))
+SETTINGS = Settings(
+    base_url="https://img.example/v1",
+    webhooks=WebhookSettings(allow_loopback=True),
+    rendering=RenderingSettings(processes=1),
+)
 
 
 def attempt(status: int | None) -> Attempt:

@@ -14,7 +14,11 @@ from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
 
-SETTINGS = Settings(rendering=RenderingSettings(processes=1), webhooks=WebhookSettings(allow_loopback=True))
+SETTINGS = Settings(
+    base_url="https://img.example/v1",
+    rendering=RenderingSettings(processes=1),
+    webhooks=WebhookSettings(allow_loopback=True),
+)
 
 Resolve = Callable[[ImageHost], ResolvedImage | None]
 

@@ -291,7 +291,8 @@ import sys
 from imagehost_core import ImageHost
 from imagehost_core.settings import Settings, WebhookSettings, RenderingSettings
 
-settings = Settings(webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1))
+webhooks, rendering = WebhookSettings(allow_loopback=True), RenderingSettings(processes=1)
+settings = Settings(base_url="https://img.example/v1", webhooks=webhooks, rendering=rendering)
 with ImageHost.open(sys.argv[1], settings=settings) as host:
     for number in range(10_000):
         print(host.albums.create(owner="admin", name=f"Album {number}").id, flush=True)
@@ -302,7 +303,9 @@ with ImageHost.open(sys.argv[1], settings=settings) as host:
 def test_a_kill_at_any_time_leaves_no_change_without_its_event_and_no_event_without_its_change(
     tmp_path: Path,
 ) -> None:
-    allow_loopback = Settings(webhooks=WebhookSettings(allow_loopback=True))
+    allow_loopback = Settings(
+        base_url="https://img.example/v1", webhooks=WebhookSettings(allow_loopback=True)
+    )
     with ImageHost.open(tmp_path, settings=allow_loopback) as host:
         owner = host.accounts.get("admin")
         host.webhooks.create(owner=owner, url=URL)

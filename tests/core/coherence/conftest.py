@@ -20,7 +20,9 @@ OpenHost = Callable[..., ImageHost]
 @contextmanager
 def opening_hosts(directory: Path, url: str) -> Iterator[OpenHost]:
     """Yield a function that opens a host of its own by its name, which is that of its data directory."""
-    settings = attrs.evolve(Settings(rendering=RenderingSettings(processes=1)), database=url)
+    settings = attrs.evolve(
+        Settings(base_url="https://img.example/v1", rendering=RenderingSettings(processes=1)), database=url
+    )
     shared = directory / "images"
     shared.mkdir()
     with ExitStack() as stack:

@@ -18,7 +18,11 @@ from imagehost_core.maintenance.check.findings import FindingKind
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
 
-SETTINGS = Settings(rendering=RenderingSettings(processes=1), webhooks=WebhookSettings(allow_loopback=True))
+SETTINGS = Settings(
+    base_url="https://img.example/v1",
+    rendering=RenderingSettings(processes=1),
+    webhooks=WebhookSettings(allow_loopback=True),
+)
 URL = "http://127.0.0.1:9/"
 
 

@@ -19,7 +19,7 @@ from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import SQLITE, RenderingSettings
 from imagehost_core.testing import make_image
 
-ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
+ONE_WORKER = Settings(base_url="https://img.example/v1", rendering=RenderingSettings(processes=1))
 
 
 @pytest.fixture(scope="module")

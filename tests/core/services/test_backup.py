@@ -253,7 +253,11 @@ def test_the_files_of_an_image_damaged_later_come_from_the_earlier_backup(
 def test_keys_signed_urls_settings_and_webhooks_are_restored_and_sessions_and_caches_are_not(
     opened: Callable[..., ImageHost], tmp_path: Path
 ) -> None:
-    loopback = Settings(rendering=ONE_WORKER.rendering, webhooks=WebhookSettings(allow_loopback=True))
+    loopback = Settings(
+        base_url="https://img.example/v1",
+        rendering=ONE_WORKER.rendering,
+        webhooks=WebhookSettings(allow_loopback=True),
+    )
     host = opened(settings=loopback)
     (host.path / "imagehost.toml").write_text('base_url = "https://img.example.com/v1"\n')
     image = upload(host, is_public=False)

@@ -19,7 +19,7 @@ from imagehost_core.models import Role
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 
-SETTINGS = Settings(rendering=RenderingSettings(processes=1))
+SETTINGS = Settings(base_url="https://img.example/v1", rendering=RenderingSettings(processes=1))
 QUERY = "w=8"
 
 

@@ -16,6 +16,7 @@ from imagehost_core.settings import DeliverySettings, PurgeSettings, RenderingSe
 from imagehost_core.testing import FrozenClock, make_image
 
 SETTINGS = Settings(
+    base_url="https://img.example/v1",
     rendering=RenderingSettings(processes=1),
     delivery=DeliverySettings(shared_max_age_seconds=7 * 86_400),
     purge=PurgeSettings(url="https://cache.example.com/{tag}", timeout_seconds=5),

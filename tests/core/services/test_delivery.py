@@ -36,7 +36,7 @@ from imagehost_core.settings import DeliverySettings, RenderingSettings, Setting
 from imagehost_core.testing import make_image
 from imagehost_core.transform import parse_transform
 
-ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
+ONE_WORKER = Settings(base_url="https://img.example/v1", rendering=RenderingSettings(processes=1))
 CHROME = "image/avif,image/webp,image/apng,*/*;q=0.8"
 
 

@@ -32,7 +32,12 @@ ENDED = {"sessions", "tombstones", "webhook_deliveries"}
 
 
 def settings_of(database: str, storage: str) -> Settings:
-    return Settings(database=database, storage=StorageSettings(url=storage), rendering=ONE_WORKER.rendering)
+    return Settings(
+        base_url="https://img.example/v1",
+        database=database,
+        storage=StorageSettings(url=storage),
+        rendering=ONE_WORKER.rendering,
+    )
 
 
 @pytest.fixture

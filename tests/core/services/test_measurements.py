@@ -43,6 +43,7 @@ from imagehost_core.webhooks import Attempt
 T = TypeVar("T")
 
 SETTINGS = Settings(
+    base_url="https://img.example/v1",
     rendering=RenderingSettings(processes=1, queue=1),
     delivery=DeliverySettings(memory_cache_bytes=0),
     webhooks=WebhookSettings(allow_loopback=True),
@@ -93,7 +94,7 @@ def test_a_refused_upload_is_measured_with_the_code_of_its_error(host: ImageHost
 
 
 def test_a_rolled_back_transaction_is_measured_as_such(tmp_path: Path, recorder: Recorder) -> None:
-    settings = Settings(limits=LimitSettings(quota_bytes=10))
+    settings = Settings(base_url="https://img.example/v1", limits=LimitSettings(quota_bytes=10))
     with ImageHost.open(tmp_path / "data", settings=settings, observe=recorder) as host:
         recorder.measurements.clear()
         with pytest.raises(InsufficientStorageError):

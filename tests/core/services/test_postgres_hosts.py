@@ -38,6 +38,7 @@ def open_host(postgres_url: str, tmp_path: Path) -> Iterator[Callable[..., Image
 
         def open_host(**arguments: object) -> ImageHost:
             settings = Settings(
+                base_url="https://img.example/v1",
                 database=postgres_url,
                 rendering=RenderingSettings(processes=1),
                 limits=LIMITS,

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.faults
 
-SETTINGS = Settings(rendering=RenderingSettings(processes=1), storage=StorageSettings(min_free_bytes=0))
+SETTINGS = Settings(
+    base_url="https://img.example/v1",
+    rendering=RenderingSettings(processes=1),
+    storage=StorageSettings(min_free_bytes=0),
+)
 
 WORK = """
     import os, sys
@@ -27,7 +31,8 @@ WORK = """
     from imagehost_core.settings import StorageSettings, RenderingSettings
     from imagehost_core.testing import make_image
 
-    settings = Settings(rendering=RenderingSettings(processes=1), storage=StorageSettings(min_free_bytes=0))
+    rendering, storage = RenderingSettings(processes=1), StorageSettings(min_free_bytes=0)
+    settings = Settings(base_url="https://img.example/v1", rendering=rendering, storage=storage)
     data = make_image(40, 30)
     with ImageHost.open(sys.argv[1], settings=settings) as host:
         address = host.images.signed_url(host.upload(data, owner="admin", is_public=False).id, "w=10")
@@ -86,7 +91,7 @@ def test_a_power_cut_loses_no_acknowledged_upload(
         for image_id in stored:
             assert sha256(host.render(image_id).data).hexdigest() == host.images.get(image_id).sha256
             assert host.render(image_id, "w=10").width == 10
-        path, query = address.removeprefix("http://127.0.0.1:8000/img/").split("?")
+        path, query = address.removeprefix("https://img.example/img/").split("?")
         assert host.delivery.resolve(path, query).image.account_id == 1, "the signing secret is the same"
 
 

@@ -29,7 +29,7 @@ from imagehost_core.testing import FrozenClock, make_image
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
-ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
+ONE_WORKER = Settings(base_url="https://img.example/v1", rendering=RenderingSettings(processes=1))
 PNG = make_image(400, 300)
 
 

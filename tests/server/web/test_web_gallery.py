@@ -18,6 +18,7 @@ from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 
 from imagehost_core import ImageHost
+from imagehost_core.resources import ImageRecord
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.testing import make_image
 from imagehost_server.settings import GallerySettings, WebSettings
@@ -117,7 +118,7 @@ def test_every_url_of_a_page_or_a_record_is_served(
     described = f"/oembed?url={base}/i/{image.id}"
     texts = [visitor.get(path).text for path in (f"/i/{image.id}", "/", described)]
     texts += [owner.get(path).text for path in (f"/images/{image.id}", "/images")]
-    texts.append(str(host.urls.image_record(image)))
+    texts.append(str(ImageRecord.of(image)))
     found = "".join(map(unescaped, texts)).replace("\\/", "/")
     paths = set(
         re.findall(

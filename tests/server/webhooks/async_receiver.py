@@ -84,7 +84,9 @@ async def receiving(
 def loopback_host(clock: FrozenClock, *, concurrency: int = 4, timeout_seconds: float = 5.0) -> ImageHost:
     """Return a temporary host whose webhooks may have endpoints on loopback."""
     webhooks = WebhookSettings(allow_loopback=True, timeout_seconds=timeout_seconds, concurrency=concurrency)
-    settings = Settings(webhooks=webhooks, rendering=RenderingSettings(processes=1))
+    settings = Settings(
+        base_url="https://img.example/v1", webhooks=webhooks, rendering=RenderingSettings(processes=1)
+    )
     return ImageHost.open(":memory:", settings=settings, clock=clock)
 
 

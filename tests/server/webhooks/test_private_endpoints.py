@@ -89,7 +89,9 @@ async def listening(host: str | None = None, port: int = 0) -> AsyncIterator[Lis
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
     settings = Settings(
-        webhooks=WebhookSettings(timeout_seconds=5.0), rendering=RenderingSettings(processes=1)
+        base_url="https://img.example/v1",
+        webhooks=WebhookSettings(timeout_seconds=5.0),
+        rendering=RenderingSettings(processes=1),
     )
     with ImageHost.open(":memory:", settings=settings) as host:
         yield host

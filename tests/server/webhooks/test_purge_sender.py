@@ -34,7 +34,9 @@ def hidden_images(receiver: AsyncReceiver, clock: FrozenClock, count: int = 1) -
         body="{id}",
         timeout_seconds=0.5,
     )
-    settings = Settings(purge=purge, rendering=RenderingSettings(processes=1))
+    settings = Settings(
+        base_url="https://img.example/v1", purge=purge, rendering=RenderingSettings(processes=1)
+    )
     with ImageHost.open(":memory:", settings=settings, clock=clock) as host:
         image = host.upload(make_image(8, 8), owner="admin")
         others = [host.upload(make_image(8, 8), owner="admin") for _ in range(count - 1)]
@@ -117,7 +119,9 @@ async def test_a_change_in_this_process_wakes_the_sender() -> None:
 
 
 async def test_without_a_url_no_task_runs() -> None:
-    settings = attrs.evolve(Settings(), rendering=RenderingSettings(processes=1))
+    settings = attrs.evolve(
+        Settings(base_url="https://img.example/v1"), rendering=RenderingSettings(processes=1)
+    )
     with ImageHost.open(":memory:", settings=settings) as host:
         async with running_purge_sender(host):
             assert not host.cache_purges.is_enabled

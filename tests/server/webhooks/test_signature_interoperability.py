@@ -110,7 +110,9 @@ VERIFIERS = [by_standardwebhooks, by_svix, pytest.param(by_npm, marks=pytest.mar
 def signed_requests() -> list[SignedRequest]:
     """One request of each event type, with both secrets of a rotation; and each of them tampered with."""
     webhooks = WebhookSettings(allow_loopback=True)
-    options = Settings(webhooks=webhooks, rendering=RenderingSettings(processes=1))
+    options = Settings(
+        base_url="https://img.example/v1", webhooks=webhooks, rendering=RenderingSettings(processes=1)
+    )
     with (
         ImageHost.open(":memory:", settings=options) as host,
         webhook_receiver(lambda _: (200, b"")) as receiver,

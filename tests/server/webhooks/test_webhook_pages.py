@@ -103,7 +103,9 @@ def wait_until_done(directory: Path, count: int) -> None:
 
 def test_the_example_receiver_handles_each_event_once(workspace: Path, tmp_path: Path) -> None:
     options = Settings(
-        webhooks=WebhookSettings(allow_loopback=True), rendering=RenderingSettings(processes=1)
+        base_url="https://img.example/v1",
+        webhooks=WebhookSettings(allow_loopback=True),
+        rendering=RenderingSettings(processes=1),
     )
     with ImageHost.open(":memory:", settings=options) as host:
         created = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")

@@ -18,8 +18,8 @@ from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InstallationError
 from imagehost_core.ids import Random
 from imagehost_core.maintenance.installation import Installation, InstallationGuard
+from imagehost_core.models import UrlBuilder
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
-from imagehost_core.resources import UrlBuilder
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.services.principals import LOCK as PRINCIPALS_LOCK
 from imagehost_core.services.principals import PrincipalCache
@@ -116,9 +116,11 @@ def open_context(
         )
         env = evolve(env, clock=database.clock or env.clock)
         executor = executor or stack.enter_context(_new_executor(locks, settings, server_processes, env))
+        urls = UrlBuilder(settings.base_url or "", settings.delivery_url)
         records = Repositories.of(
             database,
             env.random,
+            urls,
             list_timeout_seconds=settings.lists.timeout_seconds,
             with_purges=settings.purge.url is not None,
         )
@@ -146,7 +148,6 @@ def open_context(
         ):
             caches = process_caches(generations, of_principals, variants, blobs, layout.generations)
             database.keep_coherent(caches)
-        urls = UrlBuilder(settings.base_url, settings.delivery_url)
         return HostContext(
             layout=layout,
             urls=urls,
@@ -156,7 +157,7 @@ def open_context(
             installation=installation,
             principals=PrincipalCache(locks, of_principals),
             rate_limits=rate_limits,
-            units=UnitOfWorkFactory(records, urls, env),
+            units=UnitOfWorkFactory(records, env),
             env=env,
             secret=_signing_secret(database, layout, locks, env.random),
             # The caller closes it from here on.

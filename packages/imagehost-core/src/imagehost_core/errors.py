@@ -15,7 +15,8 @@ Exception
     ├── ValidationError                 VALIDATION_ERROR        422
     ├── RateLimitError                  RATE_LIMIT_EXCEEDED     429
     ├── InternalError                   INTERNAL_ERROR          500
-    │   └── HostClosedError             INTERNAL_ERROR          500
+    │   ├── HostClosedError             INTERNAL_ERROR          500
+    │   └── BaseUrlError                INTERNAL_ERROR          500
     ├── UnavailableError                SERVICE_UNAVAILABLE     503
     │   └── EngineUnavailableError      SERVICE_UNAVAILABLE     503
     └── InsufficientStorageError        INSUFFICIENT_STORAGE    507
@@ -257,6 +258,12 @@ class HostClosedError(InternalError):
     """An `ImageHost` that was closed, or opened by the process that forked this one, is used."""
 
     default_message = "The host is not open in this process"
+
+
+class BaseUrlError(InternalError):
+    """A URL is needed of an `ImageHost` whose settings have no base URL."""
+
+    default_message = "The host has no base URL"
 
 
 class UnavailableError(ImageHostError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Unpack
@@ -23,9 +23,9 @@ from imagehost_core.maintenance.check.service import IntegrityService
 from imagehost_core.maintenance.garbage import GarbageCollector
 from imagehost_core.maintenance.importers.service import ImportService
 from imagehost_core.maintenance.service import MaintenanceService
-from imagehost_core.models import GalleryPage, Image, Principal
+from imagehost_core.markup import DEFAULT_WIDTHS, PictureKeywords, picture, srcset, variant_url
+from imagehost_core.models import GalleryPage, Image, Principal, UrlBuilder
 from imagehost_core.observer import Observer, ignore
-from imagehost_core.resources import UrlBuilder
 from imagehost_core.services.access import SigningKeys
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
@@ -36,7 +36,7 @@ from imagehost_core.services.idempotency import IdempotencyService, SubOperation
 from imagehost_core.services.images import ImageService
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.rate_limiter import AccountOverview, RateLimiter
-from imagehost_core.services.references import AlbumRef, ImageRef, Owner
+from imagehost_core.services.references import AlbumRef, ImageRef, Owner, image_id_of
 from imagehost_core.services.rendering import Rendered, RenderingService
 from imagehost_core.services.sessions import SessionService
 from imagehost_core.services.signed_urls import UrlSigner
@@ -72,7 +72,7 @@ class ImageHost:
     Attributes:
         path: The data directory.
         settings: The settings it was opened with.
-        urls: Builder of image URLs and of the records that contain them.
+        urls: Builder of image URLs from the settings `base_url` and `cdn_url`.
         images: Get, list, update and delete images; signed URLs.
         albums: Albums and their images.
         accounts: Accounts, their limits and usage.
@@ -300,6 +300,59 @@ class ImageHost:
             data = blob.read()
         size = resolved.job.plan.output if resolved.job else current
         return Rendered(data, resolved.media_type, size.width, size.height, resolved.etag)
+
+    def image_url(self, image: ImageRef, **params: Unpack[TransformKeywords]) -> str:
+        """Return the delivery URL of an image or of a variant; `images.signed_url` is that of a private one.
+
+        Args:
+            image: The image. An id is not looked up; its URL has no extension.
+            params: `w` and `h` (pixels), `q` (1–100), `fit` and `fm`.
+
+        Raises:
+            BadRequestError: A parameter is not allowed.
+            BaseUrlError: The settings have neither `base_url` nor `cdn_url`.
+        """
+        if isinstance(image, Image):
+            return variant_url(self.urls.image(image), params)
+        return variant_url(f"{self.urls.cdn_url}/{image_id_of(image)}", params)
+
+    def srcset(
+        self, image: Image, widths: Iterable[int] = DEFAULT_WIDTHS, **params: Unpack[TransformKeywords]
+    ) -> str:
+        """Return the value of a `srcset` attribute, for a public image.
+
+        Args:
+            image: The image.
+            widths: Widths in pixels, limited to the image's width and to what the host renders.
+            params: `h` (the height at the largest of `widths`), `q`, `fit` and `fm`.
+
+        Raises:
+            BadRequestError: There are no widths, a value is out of its range, or `fit` is `inside` or
+                `outside` with `h`.
+            BaseUrlError: The settings have neither `base_url` nor `cdn_url`.
+        """
+        return srcset(image, self.urls.image(image), widths, params)
+
+    def picture(
+        self, image: Image, widths: Iterable[int] = DEFAULT_WIDTHS, **options: Unpack[PictureKeywords]
+    ) -> str:
+        """Return a responsive `<picture>` element for a public image: several formats, no layout shift.
+
+        It has the image's width and height, its average colour as background while loading, and its ThumbHash
+        in `data-thumbhash` for scripts that render it.
+
+        Args:
+            image: The image.
+            widths: Widths in pixels, limited to the image's width and to what the host renders.
+            options: See `PictureKeywords`. A crop to 16:9 is
+                `picture(image, [640, 1280], h=720, fit="cover")`.
+
+        Raises:
+            BadRequestError: A value is out of its range, or `fit` is `inside` or `outside` with `h`.
+            ValidationError: An attribute is one of the URLs', or has an invalid name.
+            BaseUrlError: The settings have neither `base_url` nor `cdn_url`.
+        """
+        return picture(image, self.urls.image(image), widths, **options)
 
     def camera_data(self, image: ImageRef, *, owner: Owner | None = None) -> CameraData:
         """Return what EXIF says about the photograph, and the place that EXIF, XMP or IPTC state.

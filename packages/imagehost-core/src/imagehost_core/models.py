@@ -1,15 +1,20 @@
-"""Stored resources as immutable values: accounts, images, albums, keys, sessions and webhooks."""
+"""Stored resources as immutable values: accounts, images, albums, keys, sessions and webhooks.
+
+Images know their URLs, which a `UrlBuilder` makes of the configured `base_url` and `cdn_url`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
+from html import escape
 from typing import Generic, TypedDict, TypeVar
 
 from attrs import field, frozen
 from attrs.validators import ge, optional
 
+from imagehost_core.errors import BaseUrlError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import AccountId, AlbumId, DeliveryId, EventId, ImageId, KeyId, SessionId, WebhookId
 
@@ -118,6 +123,110 @@ class ImageInfo:
         return self.frames > 1
 
 
+THUMB_SIDE = 320
+"""The bounding box of `thumb_url`, in pixels. A smaller image is not enlarged."""
+THUMB_FRAMES = 390
+"""The longest animation that `thumb_url` keeps animated: the frames of 320×320 pixels that fit into the
+largest output, 40 million pixels. A longer one is reduced to its first frame."""
+
+
+@frozen(kw_only=True)
+class Links:
+    """Snippets that embed an image in a page or post.
+
+    Attributes:
+        url: The URL of the stored image.
+        html: A snippet for web pages.
+        markdown: A snippet for Markdown.
+        bbcode: A snippet for forums.
+    """
+
+    url: str
+    html: str
+    markdown: str
+    bbcode: str
+
+
+@frozen(cache_hash=True)
+class UrlBuilder:
+    """Builder of image URLs; without a base URL, its methods raise `BaseUrlError`.
+
+    Args:
+        base_url: The URL of the HTTP interface, ending in `/v1`; "" if there is none.
+        cdn_url: The URL of the image delivery route; "" if there is none. Neither has a trailing slash.
+    """
+
+    _base_url: str = ""
+    _cdn_url: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self._cdn_url)
+
+    @property
+    def base_url(self) -> str:
+        """The URL of the HTTP interface, ending in `/v1`."""
+        return _require_url(self._base_url, "base_url")
+
+    @property
+    def cdn_url(self) -> str:
+        """The URL of the image delivery route."""
+        return _require_url(self._cdn_url, "base_url or cdn_url")
+
+    def image(self, image: Image, query: str = "", extension: str | None = None) -> str:
+        """Return the delivery URL of an image or of a variant of it.
+
+        Args:
+            image: The image.
+            query: The canonical query of a transform (`Transform.to_query`), or "".
+            extension: The extension without its dot; by default that of the stored format.
+        """
+        suffix = extension or FORMATS[image.format].extensions[0]
+        return f"{self.cdn_url}/{image.id}.{suffix}" + (f"?{query}" if query else "")
+
+    def thumb(self, image: Image) -> str:
+        """Return the URL of an image's thumbnail, within 320×320 pixels.
+
+        The thumbnail is a WebP, or a JPEG if the image is an animation of more than `THUMB_FRAMES` frames.
+        """
+        fmt = Format.WEBP if image.frames <= THUMB_FRAMES else Format.JPEG
+        fits = max(image.width, image.height) <= THUMB_SIDE
+        query = "" if fits else f"w={THUMB_SIDE}&h={THUMB_SIDE}&fit=inside"
+        return self.image(image, query, FORMATS[fmt].extensions[0])
+
+    def links(self, image: Image) -> Links:
+        """Return snippets that embed an image, escaped for HTML, Markdown and BBCode."""
+        url, text = self.image(image), " ".join(image.description.split()) or image.filename
+        size = f'width="{image.width}" height="{image.height}"'
+        return Links(
+            url=url,
+            html=f'<img src="{escape(url)}" alt="{escape(text)}" {size}>',
+            markdown=f"![{_markdown(text)}]({url})",
+            bbcode=f"[img]{url}[/img]",
+        )
+
+
+NO_URLS = UrlBuilder()
+"""The URLs of a host without a base URL."""
+
+
+def _require_url(url: str, setting: str) -> str:
+    if not url:
+        raise BaseUrlError(
+            f"expected a host with the setting {setting} but it has none: "
+            'open it with settings=Settings(base_url="https://…/v1")'
+        )
+    return url
+
+
+def _markdown(text: str) -> str:
+    """Escape the characters that are special between the brackets of a Markdown image."""
+    return text.translate(_MARKUP)
+
+
+_MARKUP = str.maketrans({char: f"\\{char}" for char in "\\`*_~|[]()!<>&"})
+"""The special characters of CommonMark and of the common extensions for tables and strikethrough."""
+
+
 @frozen(kw_only=True, cache_hash=True)
 class Image:
     """An uploaded image.
@@ -142,6 +251,7 @@ class Image:
         updated_at: The time of the last change of the record, in UTC.
         derivatives: The sizes of the stored derivatives, largest first, in pixels.
         derivative_checksums: The CRC-32 of the file of each; empty if none was recorded.
+        urls: The builder of the URLs of the host that has the image.
     """
 
     id: ImageId
@@ -163,6 +273,22 @@ class Image:
     updated_at: datetime
     derivatives: tuple[tuple[int, int], ...] = ()
     derivative_checksums: tuple[int, ...] = ()
+    urls: UrlBuilder = field(default=NO_URLS, repr=False)
+
+    @property
+    def url(self) -> str | None:
+        """The delivery URL of the master; `None` if the host has no base URL."""
+        return self.urls.image(self) if self.urls else None
+
+    @property
+    def thumb_url(self) -> str | None:
+        """The URL of a thumbnail within 320×320 pixels; `None` if the host has no base URL."""
+        return self.urls.thumb(self) if self.urls else None
+
+    @property
+    def links(self) -> Links | None:
+        """Snippets that embed the image; `None` if the host has no base URL."""
+        return self.urls.links(self) if self.urls else None
 
     @property
     def mime_type(self) -> str:
@@ -209,6 +335,16 @@ class Album:
     cover: Image | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def cover_image_id(self) -> ImageId | None:
+        """The id of the cover, or `None`."""
+        return self.cover.id if self.cover else None
+
+    @property
+    def cover_url(self) -> str | None:
+        """The `thumb_url` of the cover, or `None`."""
+        return self.cover.thumb_url if self.cover else None
 
 
 @frozen(kw_only=True)
@@ -448,6 +584,16 @@ class PublicAlbum:
     description: str
     image_count: int
     cover: Image | None
+
+    @property
+    def cover_image_id(self) -> ImageId | None:
+        """The id of the cover, or `None`."""
+        return self.cover.id if self.cover else None
+
+    @property
+    def cover_url(self) -> str | None:
+        """The `thumb_url` of the cover, or `None`."""
+        return self.cover.thumb_url if self.cover else None
 
 
 @frozen

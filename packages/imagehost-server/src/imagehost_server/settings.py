@@ -14,7 +14,7 @@ from functools import lru_cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, field, fields, frozen
 from attrs.validators import ge, gt, le, matches_re, max_len, min_len, optional
 
 from imagehost_core.limits import DAY
@@ -25,6 +25,7 @@ from imagehost_core.settings import (
     SettingsSource,
     from_environment,
     from_toml,
+    require_base_url,
     require_section,
     resolve_settings,
     secret,
@@ -245,6 +246,7 @@ class ServerSettings(Settings):
     """All settings: the core's and the server's.
 
     Attributes:
+        base_url: The public URL of the HTTP interface, ending in `/v1`.
         trusted_proxies: IP addresses and networks of proxies whose `X-Forwarded-*` headers are used.
         cors_origins: Origins whose pages may use the JSON API in browsers, with a token; `*` is all of them,
             and none disables CORS.
@@ -262,6 +264,11 @@ class ServerSettings(Settings):
         ValueError: A value is not allowed.
     """
 
+    base_url: str = field(
+        default="http://127.0.0.1:8000/v1",
+        validator=require_base_url,
+        metadata=fields(Settings).base_url.metadata,
+    )
     trusted_proxies: tuple[str, ...] = field(default=(), validator=_require_networks)
     cors_origins: tuple[str, ...] = field(default=("*",), validator=_require_origins)
     registration: bool = False

@@ -11,7 +11,7 @@ from imagehost_core._util.clock import to_micros
 from imagehost_core.db.engines.database import SqlRow, SqlValue, integer, text, timestamp
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
-from imagehost_core.models import Image
+from imagehost_core.models import NO_URLS, Image, UrlBuilder
 
 COLUMNS = (
     "id",
@@ -57,17 +57,17 @@ def last_number(micros: int) -> int:
     return first_number(micros) + (1 << _BITS_IN_SECOND) - 1
 
 
-def to_image(row: SqlRow) -> Image:
+def to_image(row: SqlRow, urls: UrlBuilder = NO_URLS) -> Image:
     """Convert a row of `images`; equal rows return the same object.
 
     A row is compared in a twelfth of the time that it takes to convert it, and lists have the same rows again
     and again. Callers can cache what they derive from an image, such as its JSON, by the image.
     """
-    return _to_image(_values_of(row))
+    return _to_image(_values_of(row), urls)
 
 
 @lru_cache(ROWS_IN_MEMORY)
-def _to_image(values: tuple[SqlValue, ...]) -> Image:
+def _to_image(values: tuple[SqlValue, ...], urls: UrlBuilder) -> Image:
     row = dict(zip(COLUMNS, values, strict=True))
     # Of each: width, height, and the checksum if it was recorded.
     derivatives = json.loads(text(row, "derivatives"))
@@ -91,6 +91,7 @@ def _to_image(values: tuple[SqlValue, ...]) -> Image:
         derivative_checksums=tuple(checksum for _, _, *checksums in derivatives for checksum in checksums),
         created_at=timestamp(row, "created_at"),
         updated_at=timestamp(row, "updated_at"),
+        urls=urls,
     )
 
 

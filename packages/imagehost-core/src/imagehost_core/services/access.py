@@ -9,8 +9,7 @@ from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError, NotFoundError
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId
-from imagehost_core.models import Account, Image
-from imagehost_core.resources import THUMB_SIDE
+from imagehost_core.models import THUMB_SIDE, Account, Image
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.settings import DeliverySettings, PrivateDelivery
 from imagehost_core.transform import Fit, Transform, signing_key

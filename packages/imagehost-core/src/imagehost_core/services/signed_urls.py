@@ -20,8 +20,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.models import Image, Principal
-from imagehost_core.resources import UrlBuilder
+from imagehost_core.models import Image, Principal, UrlBuilder
 from imagehost_core.services.access import SigningKeys, require_allowed_transform
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.settings import DeliverySettings

@@ -31,7 +31,7 @@ from imagehost_core.events import (
 from imagehost_core.ids import AccountId, EventId, Random, new_event_id
 from imagehost_core.models import ALL_SCOPES, Account, Album, ApiKey, Image, Principal, Session
 from imagehost_core.observer import Observer, ignore
-from imagehost_core.resources import UrlBuilder
+from imagehost_core.resources import AlbumRecord, ImageRecord
 from imagehost_core.services.principals import principal_of
 from imagehost_core.webhooks import HostResolver, resolve_host
 
@@ -93,15 +93,14 @@ class UnitOfWork:
     """A change in progress: records its events in the transaction of the change."""
 
     _outbox: OutboxRepository
-    _urls: UrlBuilder
     _env: Environment
     events: list[Event] = field(factory=list)
 
     def image_uploaded(self, transaction: Transaction, image: Image) -> None:
         """Record `image.uploaded`."""
-        record = self._urls.image_record(image)
+        record = ImageRecord.of(image)
         event = ImageUploaded(id=self._new_id(), timestamp=self._env.clock(), data=record)
-        self._record(transaction, image.account_id, event)
+        self._record(transaction, image.account_id, event, image)
 
     def image_deleted(self, transaction: Transaction, account_id: AccountId, deleted: DeletedImage) -> None:
         """Record `image.deleted`."""
@@ -110,21 +109,25 @@ class UnitOfWork:
 
     def album_created(self, transaction: Transaction, album: Album) -> None:
         """Record `album.created`."""
-        record = self._urls.album_record(album)
+        record = AlbumRecord.of(album)
         event = AlbumCreated(id=self._new_id(), timestamp=self._env.clock(), data=record)
-        self._record(transaction, album.account_id, event)
+        self._record(transaction, album.account_id, event, album.cover)
 
     def album_updated(self, transaction: Transaction, album: Album) -> None:
         """Record `album.updated`: a field or the membership changed."""
-        record = self._urls.album_record(album)
+        record = AlbumRecord.of(album)
         event = AlbumUpdated(id=self._new_id(), timestamp=self._env.clock(), data=record)
-        self._record(transaction, album.account_id, event)
+        self._record(transaction, album.account_id, event, album.cover)
 
     def _new_id(self) -> EventId:
         return new_event_id(self._env.random)
 
-    def _record(self, transaction: Transaction, account_id: AccountId, event: Event) -> None:
-        self._outbox.record(transaction, account_id, event)
+    def _record(
+        self, transaction: Transaction, account_id: AccountId, event: Event, image: Image | None = None
+    ) -> None:
+        """Record an event; raise BaseUrlError if a webhook is to receive a URL that the host cannot build."""
+        if self._outbox.record(transaction, account_id, event) and image is not None:
+            image.urls.image(image)
         self.events.append(event)
 
 
@@ -133,7 +136,6 @@ class UnitOfWorkFactory:
     """The factory of units of work and their transactions; it publishes their events."""
 
     _records: Repositories
-    _urls: UrlBuilder
     _env: Environment
     bus: EventBus = field(factory=EventBus)
 
@@ -143,7 +145,7 @@ class UnitOfWorkFactory:
 
         Acquire locks inside the block, so that they are released before a subscriber is called.
         """
-        unit = UnitOfWork(self._records.outbox, self._urls, self._env)
+        unit = UnitOfWork(self._records.outbox, self._env)
         yield unit
         for event in unit.events:
             self.bus.publish(event)

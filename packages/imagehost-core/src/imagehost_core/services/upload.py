@@ -315,6 +315,7 @@ class UploadService:
             ),
             created_at=min(created_at or now, now),
             updated_at=now,
+            urls=self._records.images.urls,
         )
 
     @contextmanager

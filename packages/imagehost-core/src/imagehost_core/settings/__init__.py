@@ -37,6 +37,7 @@ from imagehost_core.settings.model import (
     StorageSettings,
     UploadSettings,
     WebhookSettings,
+    require_base_url,
     require_section,
 )
 from imagehost_core.settings.purge import PurgeSettings
@@ -71,6 +72,7 @@ __all__ = [
     "from_toml",
     "parse_storage_url",
     "redact_password",
+    "require_base_url",
     "require_section",
     "resolve_settings",
     "secret",

@@ -11,7 +11,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from attrs import Attribute, asdict, evolve, field, frozen
-from attrs.validators import ge, le
+from attrs.validators import ge, le, optional
 
 from imagehost_core._util.machine import available_cores, available_memory
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
@@ -60,7 +60,8 @@ Below one of them the server could not tell its own path from one whose root pat
 _ROOT_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)*")
 
 
-def _require_base_url(_settings: object, attribute: Attribute[str], value: str) -> None:
+def require_base_url(_settings: object, attribute: Attribute[str], value: str) -> None:
+    """Raise ValueError unless a value can be a `base_url`."""
     expected = None
     if not _is_url(value, "/v1"):
         expected = "an http or https URL that ends in /v1, without user, query or fragment,"
@@ -306,7 +307,8 @@ class Settings:
     """All settings of the core.
 
     Attributes:
-        base_url: The public URL of the HTTP interface, ending in `/v1`.
+        base_url: The public URL of the HTTP interface, ending in `/v1`. Without it and `cdn_url`, images
+            have no URLs.
         cdn_url: The public URL of the image delivery route; by default `<site_url>/img`.
         database: `sqlite` for a file in the data directory, or the URL of a PostgreSQL database.
         postgres: The connections to PostgreSQL.
@@ -325,8 +327,8 @@ class Settings:
         ValueError: A value is not allowed.
     """
 
-    base_url: str = field(
-        default="http://127.0.0.1:8000/v1", validator=_require_base_url, metadata=secret(redact_url)
+    base_url: str | None = field(
+        default=None, validator=optional(require_base_url), metadata=secret(redact_url)
     )
     cdn_url: str | None = field(default=None, validator=_require_optional_url, metadata=secret(redact_url))
     database: str = field(
@@ -347,8 +349,8 @@ class Settings:
 
     @property
     def site_url(self) -> str:
-        """The public URL of the pages: `base_url` without its `/v1`."""
-        return self.base_url.removesuffix("/v1")
+        """The public URL of the pages: `base_url` without its `/v1`; "" without it."""
+        return (self.base_url or "").removesuffix("/v1")
 
     @property
     def root_path(self) -> str:
@@ -357,5 +359,5 @@ class Settings:
 
     @property
     def delivery_url(self) -> str:
-        """The public URL of the image delivery route."""
-        return self.cdn_url or f"{self.site_url}/img"
+        """The public URL of the image delivery route; "" without `base_url` and `cdn_url`."""
+        return self.cdn_url or (f"{self.site_url}/img" if self.base_url else "")

@@ -135,7 +135,7 @@ async def create_album(request: ApiRequest, data: JSONBody[NewAlbum]) -> Respons
             is_public=data.is_public,
             idempotency=None if idempotent is None else idempotent.sub_operation(0),
         )
-        return success_response(host.urls.album_record(album), 201)
+        return success_response(AlbumRecord.of(album), 201)
 
     response = await run_idempotent(request, fingerprint("albums", data), create)
     # From the body, since a replayed response is stored without headers.
@@ -153,7 +153,7 @@ async def list_albums(
     albums = await request.executors.database.run(
         host.albums.list, owner=request.account, page=page, per_page=per_page, cursor=cursor
     )
-    return ok(AlbumList(albums=list(map(host.urls.album_record, albums)), pagination=pagination(albums)))
+    return ok(AlbumList(albums=list(map(AlbumRecord.of, albums)), pagination=pagination(albums)))
 
 
 @operation("GET /v1/albums/{album_id}", Scope.ALBUMS_READ, summary="Get an album.")
@@ -161,7 +161,7 @@ async def get_album(request: ApiRequest, album_id: AlbumIdPath) -> Response[Succ
     """Respond with the record."""
     host = request.host
     album = await request.executors.database.run(host.albums.get, album_id, owner=request.account)
-    return ok(host.urls.album_record(album))
+    return ok(AlbumRecord.of(album))
 
 
 @operation(
@@ -180,7 +180,7 @@ async def update_album(
         owner=request.account,
         **changes,  # type: ignore[arg-type]
     )
-    return ok(host.urls.album_record(album))
+    return ok(AlbumRecord.of(album))
 
 
 @operation(
@@ -228,7 +228,7 @@ async def _change_members(
     album, results = await request.executors.database.run(
         change, album_id, members.image_ids, owner=request.account
     )
-    record = request.host.urls.album_record(album)
+    record = AlbumRecord.of(album)
     return ok(MembershipResults(results=list(results), album=record))
 
 

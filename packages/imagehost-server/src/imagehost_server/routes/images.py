@@ -18,12 +18,7 @@ from imagehost_core.errors import ErrorCollector
 from imagehost_core.ids import ImageId
 from imagehost_core.lists import LIST_PARAMETERS, MAX_SEARCH, STORED, ImageSort
 from imagehost_core.models import Account, Image, Scope
-from imagehost_core.resources import (
-    ImageRecord,
-    PublicAlbumRecord,
-    PublicImageRecord,
-    UrlBuilder,
-)
+from imagehost_core.resources import ImageRecord, PublicAlbumRecord, PublicImageRecord
 from imagehost_core.services.images import MAX_IMAGES as MAX_BULK_IMAGES
 from imagehost_core.services.images import BulkResult, BulkStatus
 from imagehost_core.services.references import parse_image_ids
@@ -395,7 +390,7 @@ async def list_images(
     executor = request.executors.reads if is_short_read(parameters) else request.executors.database
     keywords = list_keywords(parameters, LIST_PARAMETERS)
     images = await executor.run(host.images.list, owner=request.account, **keywords)
-    return ok(ImageList(images=image_records(host.urls, images), pagination=pagination(images)))
+    return ok(ImageList(images=image_records(images), pagination=pagination(images)))
 
 
 @operation("GET /v1/images/{image_id}", Scope.IMAGES_READ, summary="Get one of your images.")
@@ -403,7 +398,7 @@ async def get_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Succ
     """Respond with the record."""
     host = request.host
     image = await request.executors.reads.run(host.images.get, image_id, owner=request.account)
-    return ok(image_record(host.urls, image))
+    return ok(image_record(image))
 
 
 @operation(
@@ -418,7 +413,7 @@ async def update_image(
     host, changes = request.host, set_fields(data)
     update = partial(host.images.update, image_id, owner=request.account, **changes)  # type: ignore[arg-type]
     image = await request.executors.database.run(update)
-    return ok(host.urls.image_record(image))
+    return ok(ImageRecord.of(image))
 
 
 @operation(
@@ -582,8 +577,8 @@ async def list_gallery(
     host, parameters = request.host, list(request.query_params.multi_items())
     executor = request.executors.reads if is_short_read(parameters) else request.executors.database
     images = await executor.run(host.gallery, **list_keywords(parameters, GALLERY_PARAMETERS))
-    album = UNSET if images.album is None else host.urls.public_album_record(images.album)
-    records = public_records(host.urls, images)
+    album = UNSET if images.album is None else PublicAlbumRecord.of(images.album)
+    records = public_records(images)
     return ok(PublicImageList(images=records, pagination=pagination(images), album=album))
 
 
@@ -591,29 +586,29 @@ RECORDS_IN_MEMORY = 2_000
 """Encoded records of each kind, per process; each takes about 1 KB."""
 
 
-def image_record(urls: UrlBuilder, image: Image) -> ImageRecord:
+def image_record(image: Image) -> ImageRecord:
     """Return the encoded record of an image for its owner, to be passed to `ok` as the record itself."""
-    return cast("ImageRecord", Raw(_image_record(urls, image)))
+    return cast("ImageRecord", Raw(_image_record(image)))
 
 
-def image_records(urls: UrlBuilder, images: Iterable[Image]) -> list[ImageRecord]:
+def image_records(images: Iterable[Image]) -> list[ImageRecord]:
     """Return the encoded records of images for their owner, to be passed to `ok` as the list itself."""
-    return cast("list[ImageRecord]", _to_array(_image_record(urls, image) for image in images))
+    return cast("list[ImageRecord]", _to_array(_image_record(image) for image in images))
 
 
-def public_records(urls: UrlBuilder, images: Iterable[Image]) -> list[PublicImageRecord]:
+def public_records(images: Iterable[Image]) -> list[PublicImageRecord]:
     """Return the encoded records of images for the gallery, likewise."""
-    return cast("list[PublicImageRecord]", _to_array(_public_record(urls, image) for image in images))
+    return cast("list[PublicImageRecord]", _to_array(_public_record(image) for image in images))
 
 
 @lru_cache(RECORDS_IN_MEMORY)
-def _image_record(urls: UrlBuilder, image: Image) -> bytes:
-    return encode_record(urls.image_record(image))
+def _image_record(image: Image) -> bytes:
+    return encode_record(ImageRecord.of(image))
 
 
 @lru_cache(RECORDS_IN_MEMORY)
-def _public_record(urls: UrlBuilder, image: Image) -> bytes:
-    return encode_record(urls.public_record(image))
+def _public_record(image: Image) -> bytes:
+    return encode_record(PublicImageRecord.of(image))
 
 
 def _to_array(records: Iterable[bytes]) -> Raw:

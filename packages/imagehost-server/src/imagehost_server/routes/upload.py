@@ -288,7 +288,7 @@ def _storing(
             options=options,
             idempotency=None if idempotent is None else idempotent.sub_operation(index),
         )
-        return host.urls.image_record(image)
+        return ImageRecord.of(image)
 
     return store
 

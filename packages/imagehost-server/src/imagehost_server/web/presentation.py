@@ -16,8 +16,7 @@ from attrs import frozen
 from imagehost_core import CameraData
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import ImageId
-from imagehost_core.models import Image
-from imagehost_core.resources import THUMB_SIDE, UrlBuilder
+from imagehost_core.models import THUMB_SIDE, Image, UrlBuilder
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.transform import AUTO, Transform
 from imagehost_server.web.catalog import Texts

@@ -9,14 +9,14 @@ import attrs
 from attrs import frozen
 
 from imagehost_core.db.counters import GALLERY_IMAGES, total
-from imagehost_core.db.engines.database import Database, integer
+from imagehost_core.db.engines.database import Database, SqlRow, integer
 from imagehost_core.db.image_rows import to_image
 from imagehost_core.db.lists.pages import ItemList, Order, list_id, paginate
 from imagehost_core.db.lists.searches import find_page
 from imagehost_core.db.lists.word_index import parse_search
 from imagehost_core.ids import AccountId
 from imagehost_core.lists import FILTER_RULES, ImageListRequest, PageRequest
-from imagehost_core.models import Image, Page, PublicAlbum
+from imagehost_core.models import NO_URLS, Image, Page, PublicAlbum, UrlBuilder
 
 _COUNTS = ("image_count", "public_image_count")
 
@@ -34,10 +34,12 @@ class ImageListRepository:
     Attributes:
         database: The database.
         timeout_seconds: The longest time for reading a page.
+        urls: The builder of the images' URLs.
     """
 
     database: Database
     timeout_seconds: float
+    urls: UrlBuilder = NO_URLS
 
     def list_owned(self, account_id: AccountId, request: ImageListRequest) -> Page[Image]:
         """Return one page of an account's images, or of those in one of its albums.
@@ -66,7 +68,7 @@ class ImageListRepository:
             where=" AND ".join(ranges),
             values={**filters.given, "owner": owner_id},
             order=Order(sort.column, sort.is_descending),
-            to_item=to_image,
+            to_item=self._to_image,
             deadline=self._deadline(),
         )
         if filters.has_search:
@@ -85,7 +87,7 @@ class ImageListRepository:
         images = ItemList(
             id=list_id("gallery"),
             table="gallery_images",
-            to_item=to_image,
+            to_item=self._to_image,
             select="SELECT * FROM images AS item",
             deadline=self._deadline(),
         )
@@ -98,10 +100,13 @@ class ImageListRepository:
             table="images",
             where="item.album_id = :album AND item.is_public = 1",
             values={"album": album.id},
-            to_item=to_image,
+            to_item=self._to_image,
             deadline=self._deadline(),
         )
         return paginate(self.database, images, request, album.image_count)
+
+    def _to_image(self, row: SqlRow) -> Image:
+        return to_image(row, self.urls)
 
     def _deadline(self) -> float:
         return monotonic() + self.timeout_seconds

@@ -25,7 +25,7 @@ from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
 from imagehost_core.db.lists.pages import ItemList, list_id, paginate
 from imagehost_core.ids import AccountId, AlbumId
 from imagehost_core.lists import PageRequest
-from imagehost_core.models import Album, Image, Page, PublicAlbum
+from imagehost_core.models import NO_URLS, Album, Image, Page, PublicAlbum, UrlBuilder
 
 _COVER_COLUMNS = ", ".join(f"cover.{name} AS cover_{name}" for name in IMAGE_COLUMNS)
 # One statement reads one snapshot: the cover cannot be deleted between the count and the cover's row.
@@ -50,6 +50,7 @@ class AlbumRepository:
     """Albums in the database."""
 
     database: Database
+    urls: UrlBuilder = NO_URLS
 
     def get(
         self, album_id: AlbumId, account_id: AccountId, queryable: Queryable | None = None
@@ -59,7 +60,7 @@ class AlbumRepository:
             f"{_SELECT} WHERE item.id = :id AND item.account_id = :account",
             {"id": album_id, "account": account_id},
         )
-        return None if row is None else to_album(row)
+        return None if row is None else self._to_album(row)
 
     def get_public(self, album_id: AlbumId) -> PublicAlbum | None:
         """Return a public album of an account that is not suspended, or `None`."""
@@ -71,7 +72,7 @@ class AlbumRepository:
             name=text(row, "name"),
             description=text(row, "description"),
             image_count=integer(row, "public_image_count"),
-            cover=_to_cover(row),
+            cover=self._to_cover(row),
         )
 
     def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Album]:
@@ -85,7 +86,7 @@ class AlbumRepository:
             has_numbers=True,
             where="item.account_id = :account",
             values={"account": account_id},
-            to_item=to_album,
+            to_item=self._to_album,
             select=_SELECT,
         )
         return paginate(self.database, albums, request, 0 if row is None else integer(row, "album_count"))
@@ -121,23 +122,21 @@ class AlbumRepository:
         count_album(transaction, album.account_id, -1)
         transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album.id})
 
+    def _to_album(self, row: SqlRow) -> Album:
+        """Convert a row of the query for albums with their covers."""
+        return Album(
+            id=AlbumId(integer(row, "id")),
+            account_id=AccountId(integer(row, "account_id")),
+            name=text(row, "name"),
+            description=text(row, "description"),
+            is_public=bool(row["is_public"]),
+            image_count=integer(row, "image_count"),
+            cover=self._to_cover(row),
+            created_at=timestamp(row, "created_at"),
+            updated_at=timestamp(row, "updated_at"),
+        )
 
-def to_album(row: SqlRow) -> Album:
-    """Convert a row of the query for albums with their covers."""
-    return Album(
-        id=AlbumId(integer(row, "id")),
-        account_id=AccountId(integer(row, "account_id")),
-        name=text(row, "name"),
-        description=text(row, "description"),
-        is_public=bool(row["is_public"]),
-        image_count=integer(row, "image_count"),
-        cover=_to_cover(row),
-        created_at=timestamp(row, "created_at"),
-        updated_at=timestamp(row, "updated_at"),
-    )
-
-
-def _to_cover(row: SqlRow) -> Image | None:
-    if row["cover_id"] is None:
-        return None
-    return to_image({name: row[f"cover_{name}"] for name in IMAGE_COLUMNS})
+    def _to_cover(self, row: SqlRow) -> Image | None:
+        if row["cover_id"] is None:
+            return None
+        return to_image({name: row[f"cover_{name}"] for name in IMAGE_COLUMNS}, self.urls)

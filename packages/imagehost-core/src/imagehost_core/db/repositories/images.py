@@ -26,7 +26,7 @@ from imagehost_core.db.image_rows import first_number, optional_album_id, to_ima
 from imagehost_core.db.lists.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
 from imagehost_core.db.lists.word_index import delete_words, insert_words, update_words
 from imagehost_core.ids import AccountId, AlbumId, ImageId
-from imagehost_core.models import Image
+from imagehost_core.models import NO_URLS, Image, UrlBuilder
 
 _UPDATABLE = ("album_id", "description", "is_public", "filename", "updated_at")
 _SELECT = "SELECT * FROM images AS item"
@@ -58,16 +58,17 @@ class ImageRepository:
     """Images in the database."""
 
     database: Database
+    urls: UrlBuilder = NO_URLS
 
     def get(self, image_id: ImageId, queryable: Queryable | None = None) -> Image | None:
         """Return an image of any account, or `None`."""
         row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": image_id})
-        return None if row is None else to_image(row)
+        return None if row is None else to_image(row, self.urls)
 
     def get_delivered(self, image_id: ImageId) -> tuple[Image, bytes] | None:
         """Return an image of an account that is not suspended, with that one's signing secret, or `None`."""
         row = self.database.fetch_one(_SELECT_DELIVERED, {"id": image_id})
-        return None if row is None else (to_image(row), blob(row, "signing_secret"))
+        return None if row is None else (to_image(row, self.urls), blob(row, "signing_secret"))
 
     def get_public(self, image_id: ImageId) -> Image | None:
         """Return a public image of an account that is not suspended, or `None`."""
@@ -81,7 +82,7 @@ class ImageRepository:
         row = (queryable or self.database).fetch_one(
             f"{_SELECT} WHERE id = :id AND account_id = :account", {"id": image_id, "account": account_id}
         )
-        return None if row is None else to_image(row)
+        return None if row is None else to_image(row, self.urls)
 
     def get_many(
         self,
@@ -101,8 +102,8 @@ class ImageRepository:
         where = f"WHERE id IN {queryable.dialect.texts('ids')}"
         if account_id is not None:
             where, values = f"{where} AND account_id = :account", {**values, "account": account_id}
-        images = map(to_image, queryable.fetch_all(f"{_SELECT} {where}", values))
-        return {image.id: image for image in images}
+        rows = queryable.fetch_all(f"{_SELECT} {where}", values)
+        return {image.id: image for image in (to_image(row, self.urls) for row in rows)}
 
     def exists(self, image_id: ImageId) -> bool:
         """Return whether an image exists now."""

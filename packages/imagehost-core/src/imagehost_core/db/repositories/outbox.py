@@ -59,12 +59,13 @@ class OutboxRepository:
     webhooks: WebhookRepository
     random: Random
 
-    def record(self, transaction: Transaction, account_id: AccountId, event: Event) -> None:
-        """Insert an event with a delivery for each subscribed webhook, if there is one."""
+    def record(self, transaction: Transaction, account_id: AccountId, event: Event) -> bool:
+        """Insert an event with a delivery for each subscribed webhook; return whether there is one."""
         webhook_ids = self.webhooks.subscribed(transaction, account_id, event.type)
         if webhook_ids:
             body = serialize_event(event)
             self.insert(transaction, event.id, event.type, event.timestamp, body, webhook_ids)
+        return bool(webhook_ids)
 
     def insert(
         self,

@@ -16,6 +16,7 @@ from imagehost_core.db.repositories.outbox import OutboxRepository
 from imagehost_core.db.repositories.sessions import SessionRepository
 from imagehost_core.db.repositories.webhooks import WebhookRepository
 from imagehost_core.ids import Random
+from imagehost_core.models import UrlBuilder
 
 
 @frozen
@@ -36,13 +37,20 @@ class Repositories:
 
     @classmethod
     def of(
-        cls, database: Database, random: Random, *, list_timeout_seconds: float, with_purges: bool
+        cls,
+        database: Database,
+        random: Random,
+        urls: UrlBuilder,
+        *,
+        list_timeout_seconds: float,
+        with_purges: bool,
     ) -> Repositories:
         """Return the repositories of a database.
 
         Args:
             database: The database.
             random: The source of unpredictable bytes.
+            urls: The builder of the images' URLs.
             list_timeout_seconds: The longest duration of the queries of a list.
             with_purges: Whether changes record what a shared cache must remove.
         """
@@ -50,9 +58,9 @@ class Repositories:
         return cls(
             database,
             AccountRepository(database),
-            AlbumRepository(database),
-            ImageRepository(database),
-            ImageListRepository(database, list_timeout_seconds),
+            AlbumRepository(database, urls),
+            ImageRepository(database, urls),
+            ImageListRepository(database, list_timeout_seconds, urls),
             KeyRepository(database),
             SessionRepository(database),
             IdempotencyRepository(database),
