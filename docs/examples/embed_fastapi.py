@@ -1,0 +1,81 @@
+"""A FastAPI application that stores and serves images in routes of its own."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from tempfile import SpooledTemporaryFile
+
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.testclient import TestClient
+
+from imagehost_core import ImageHost, ImageHostError, Settings
+from imagehost_core.testing import make_image
+
+MAX_BYTES = 52_428_800
+
+
+@asynccontextmanager
+async def open_host(app: FastAPI) -> AsyncIterator[None]:
+    """Open the host in the process that serves, after any fork; it is thread-safe."""
+    settings = Settings(cdn_url="http://testserver/photos")
+    with ImageHost.open("data", settings=settings) as app.state.host:
+        yield
+
+
+app = FastAPI(lifespan=open_host)
+
+
+@app.exception_handler(ImageHostError)
+def respond_with_error(_request: Request, error: ImageHostError) -> JSONResponse:
+    """Respond with the status of the error; its message and details are for clients."""
+    return JSONResponse({"code": error.code, "details": error.details}, error.status)
+
+
+@app.post("/photos", status_code=201)
+async def upload(request: Request) -> dict[str, str | None]:
+    """Store the body of a request, such as `fetch("/photos", {method: "POST", body: file})` sends it."""
+    with SpooledTemporaryFile(max_size=1_000_000) as file:
+        async for chunk in request.stream():
+            file.write(chunk)
+            if file.tell() > MAX_BYTES:
+                break  # the host refuses the file
+        file.seek(0)
+        image = await run_in_threadpool(request.app.state.host.upload, file, owner="admin")
+    return {"id": image.id, "url": image.url, "thumb_url": image.thumb_url}
+
+
+@app.get("/photos/{name}")
+def photo(request: Request, name: str) -> Response:
+    """Respond with an image or a variant; FastAPI calls a function without `async` in a thread."""
+    host: ImageHost = request.app.state.host
+    resolved = host.delivery.resolve(name, request.url.query, accept=request.headers.get("accept", ""))
+    headers = {"etag": resolved.etag, "cache-control": "public, max-age=86400"}
+    if resolved.varies:
+        headers["vary"] = "accept"
+    if request.headers.get("if-none-match") == resolved.etag:
+        return Response(status_code=304, headers=headers)
+    blob = host.delivery.open(resolved)
+
+    def chunks() -> Iterator[bytes]:
+        with blob:
+            yield from blob.chunks()
+
+    headers["content-length"] = str(blob.size)
+    return StreamingResponse(chunks(), media_type=resolved.media_type, headers=headers)
+
+
+if __name__ == "__main__":
+    with TestClient(app) as visitor:
+        image = visitor.post("/photos", content=make_image(640, 480)).json()
+        variant = visitor.get(image["thumb_url"])
+        print(variant.status_code, variant.headers["content-type"], len(variant.content) > 0)
+        unchanged = visitor.get(image["thumb_url"], headers={"if-none-match": variant.headers["etag"]})
+        print(unchanged.status_code)
+        print(visitor.post("/photos", content=b"no image").json()["code"])
+        print(visitor.get("/photos/0000000000000000.webp").json()["code"])
+
+# 200 image/webp True
+# 304
+# UNSUPPORTED_MEDIA_TYPE
+# NOT_FOUND
