@@ -280,6 +280,30 @@ def test_records_of_other_programs_can_be_displayed(photo: Photo) -> None:
     assert urls.srcset(Photo(), [320]) == urls.srcset(image(), [320])
 
 
+def test_a_row_as_a_dictionary_is_displayed_as_a_record_is() -> None:
+    row = {"url": Photo().url, "width": 1000, "height": 500, "id": 7}
+    assert urls.picture(row, [320]) == urls.picture(Photo(), [320])
+    assert urls.srcset(row, [320]) == urls.srcset(Photo(), [320])
+    assert urls.image_url(row, w=64) == f"{Photo().url}?w=64"
+    described = {**row, "description": "A cat", "placeholder": None}
+    assert 'alt="A cat"' in urls.picture(described)
+
+
+@pytest.mark.parametrize("row", [{}, {"id": 7}, {"url": None, "width": 1, "height": 1}])
+def test_a_row_without_a_url_is_a_mistake(row: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match="image"):
+        urls.image_url(row)
+
+
+@pytest.mark.parametrize("missing", ["url", "width", "height"])
+def test_a_row_without_url_or_size_cannot_be_displayed(missing: str) -> None:
+    row = {"url": Photo().url, "width": 1000, "height": 500}
+    del row[missing]
+    for display in (urls.picture, urls.srcset):
+        with pytest.raises(ValidationError, match="an image's record"):
+            display(row)
+
+
 @pytest.mark.parametrize("fm", ["jpg", "jpeg", Format.JPEG])
 def test_jpeg_has_several_names(fm: Any, call: Caller) -> None:
     assert urls.image_url(image(), fm=fm).endswith("?fm=jpg")

@@ -27,6 +27,7 @@ from imagehost_client import (
     DownloadedImage,
     EventKind,
     Format,
+    FormatName,
     Image,
     ImageHostError,
     ImageStream,
@@ -70,7 +71,9 @@ def records(client: Client) -> None:
     image = client.images.get("a")
     assert_type(image, Image)
     assert_type(image.album_id, int | None)
-    assert_type(image.format, Format | str)
+    assert_type(image.format, FormatName)
+    assert image.format == "jpeg" or image.format == Format.PNG
+    bool(image.format == "jpgg")  # pyright: ignore[reportUnnecessaryComparison]
     assert_type(image.created_at, datetime.datetime)
     assert_type(image.links.markdown, str)
     assert_type(image.meta.rate_limit, RateLimit | None)
@@ -78,7 +81,9 @@ def records(client: Client) -> None:
     assert_type(client.images.delete(image).deleted, bool)
     assert_type(client.images.signed_url(image, w=3, expires_in=60), SignedUrl)
     assert_type(client.images.update_many([image, "b"], album_id=None), list[BulkResult])
-    assert_type(client.images.delete_many("a")[0].error, BulkError | None)
+    assert_type(client.images.delete_many(["a"])[0].error, BulkError | None)
+    client.images.delete_many(image)  # type: ignore[arg-type]
+    client.images.update_many(image, is_public=False)  # type: ignore[arg-type]
     assert_type(
         client.images.signed_urls([image, ("b", {"w": 3})], expires_in=60, fm="webp"), list[SignedImageUrl]
     )

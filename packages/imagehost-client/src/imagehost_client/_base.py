@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from imagehost_client._types import (
         DisplayedImage,
         ImageRef,
+        ImageRow,
         PictureOptions,
         SrcsetParams,
         TransformParams,
@@ -266,11 +267,11 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
         other.bind_resources()
         return other
 
-    def image_url(self, image: ImageRef, **params: Unpack[TransformParams]) -> str:
+    def image_url(self, image: ImageRef | ImageRow, **params: Unpack[TransformParams]) -> str:
         """Return the delivery URL of an image, resized or in another format.
 
         Args:
-            image: The image, its id, or any of its URLs.
+            image: The image, its id, any of its URLs, or a mapping with its `url`.
             **params: `w` and `h` (pixels), `q` (1–100), `fit` (`cover`, `contain`, `fill`, `inside`,
                 `outside`) and `fm` (`jpg` or
                 `jpeg`, `png`, `webp`, `avif`, `auto`).
@@ -282,7 +283,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
 
     def srcset(
         self,
-        image: DisplayedImage,
+        image: DisplayedImage | ImageRow,
         widths: Iterable[int] = urls.DEFAULT_WIDTHS,
         **params: Unpack[SrcsetParams],
     ) -> str:
@@ -297,7 +298,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
 
     def picture(
         self,
-        image: DisplayedImage,
+        image: DisplayedImage | ImageRow,
         widths: Iterable[int] = urls.DEFAULT_WIDTHS,
         **options: Unpack[PictureOptions],
     ) -> str:

@@ -35,6 +35,7 @@ __all__ = [
     "DisplayedImage",
     "Fit",
     "ImageRef",
+    "ImageRow",
     "ImageSort",
     "KeyRef",
     "Loading",
@@ -286,6 +287,9 @@ class TransformParams(SrcsetParams, total=False):
 
     w: int | None
 
+
+ImageRow = Mapping[str, object]
+"""A row with the keys of a `DisplayedImage`; `description` and `placeholder` may be absent."""
 
 SignItem = ImageRef | tuple[ImageRef, TransformParams]
 """An image of `signed_urls`, alone or with its own transform parameters."""

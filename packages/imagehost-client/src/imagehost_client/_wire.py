@@ -23,6 +23,7 @@ from imagehost_client.models import (
     BulkStatus,
     EventKind,
     Format,
+    FormatName,
     ImageHead,
     MemberStatus,
     Page,
@@ -291,7 +292,8 @@ def _converter() -> Converter:
     converter.register_structure_hook(bool, _strict(bool))
     converter.register_structure_hook(str, _text)
     converter.register_structure_hook(datetime, _parse_datetime)
-    for kind in (Format, MemberStatus, BulkStatus, EventKind, Role):
+    converter.register_structure_hook(FormatName, _member_or_text(Format))
+    for kind in (MemberStatus, BulkStatus, EventKind, Role):
         converter.register_structure_hook(kind | str, _member_or_text(kind))
     converter.register_structure_hook_factory(
         is_result, lambda kind: make_dict_structure_fn(kind, converter, meta=override(omit=True))

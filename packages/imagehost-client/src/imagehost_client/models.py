@@ -33,6 +33,7 @@ __all__ = [
     "EventKind",
     "EventName",
     "Format",
+    "FormatName",
     "Image",
     "ImageHead",
     "Links",
@@ -206,6 +207,11 @@ class Format(StrEnum):
     AVIF = "avif"
 
 
+FormatName = Format | Literal["jpeg", "png", "webp", "gif", "avif"]
+"""The format of an image; type checkers report comparisons with other names. It is a text that is not among
+these where a newer host has further formats."""
+
+
 class BulkStatus(StrEnum):
     """The outcome for one image of `update_many` or `delete_many`."""
 
@@ -247,7 +253,7 @@ class Image(Result):
     original_filename: str
     description: str
     is_public: bool
-    format: Format | str
+    format: FormatName
     mime_type: str
     size: int
     width: int

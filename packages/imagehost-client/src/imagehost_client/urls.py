@@ -10,6 +10,7 @@ import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import isqrt
+from types import SimpleNamespace
 from typing import Any, Literal, Unpack, cast, get_args
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
@@ -18,6 +19,7 @@ from attrs import frozen
 from imagehost_client._types import DELIVERABLE, Fit
 from imagehost_client._types import Attributes as Attributes
 from imagehost_client._types import DisplayedImage as DisplayedImage
+from imagehost_client._types import ImageRow as ImageRow
 from imagehost_client._types import Loading as Loading
 from imagehost_client._types import PictureOptions as PictureOptions
 from imagehost_client._types import SourceFormat as SourceFormat
@@ -120,21 +122,23 @@ def build_query(params: Mapping[str, object], prefix: str = "") -> dict[str, int
 
 
 def image_url(
-    image: str | Image | PublicImage, *, cdn_url: str = "", **params: Unpack[TransformParams]
+    image: str | Image | PublicImage | ImageRow, *, cdn_url: str = "", **params: Unpack[TransformParams]
 ) -> str:
     """Return the delivery URL of an image, resized or in another format.
 
     Args:
-        image: The image, its id, or any of its URLs.
+        image: The image, its id, any of its URLs, or a mapping with its `url`.
         cdn_url: The base URL of image delivery; required with an id or a URL.
         **params: `w` and `h` (pixels), `q` (1–100), `fit` and `fm`.
 
     Raises:
         BadRequestError: Values are out of their ranges.
     """
-    if not isinstance(image, str):
+    if isinstance(image, Mapping) and image.get("url"):
+        return _build_url(str(image["url"]), params)
+    if not isinstance(image, str | Mapping):
         return _build_url(image.url, params)
-    image_id = parse_image_id(image)
+    image_id = parse_image_id(image) if isinstance(image, str) else None
     if not image_id or "/" in image_id or not cdn_url:
         raise ValidationError(fault("image", "an image or its id, and a cdn_url,", image))
     return _build_url(f"{cdn_url.rstrip('/')}/{quote(image_id, safe='')}", params)
@@ -146,7 +150,9 @@ def _build_url(url: str, params: Mapping[str, object]) -> str:
 
 
 def srcset(
-    image: DisplayedImage, widths: Iterable[int] = DEFAULT_WIDTHS, **params: Unpack[SrcsetParams]
+    image: DisplayedImage | ImageRow,
+    widths: Iterable[int] = DEFAULT_WIDTHS,
+    **params: Unpack[SrcsetParams],
 ) -> str:
     """Return the value of a `srcset` attribute.
 
@@ -163,6 +169,7 @@ def srcset(
             with `h`.
         TypeError: A parameter is unknown, or is a width.
     """
+    image = require_displayed(image)
     variants = srcset_variants(image, widths, params)
     return format_srcset(variants, [_build_url(image.url, variant) for variant in variants])
 
@@ -194,10 +201,13 @@ def _scaled_height(width: int, box_width: int, box_height: int) -> int:
     return max(1, (2 * box_height * width + box_width) // (2 * box_width))
 
 
-def require_displayed(image: object) -> None:
-    """Raise ValidationError unless `image` has the attributes of a `DisplayedImage`."""
+def require_displayed(image: object) -> DisplayedImage:
+    """Return an image, or a mapping as one; raise ValidationError unless it has the attributes of one."""
+    if isinstance(image, Mapping):
+        image = SimpleNamespace(**{"description": None, "placeholder": None, **image})
     if not all(hasattr(image, name) for name in ("url", "width", "height", "description", "placeholder")):
         raise ValidationError(fault("image", "an image's record", image))
+    return cast("DisplayedImage", image)
 
 
 def format_srcset(variants: Sequence[TransformParams], urls: Sequence[str]) -> str:
@@ -265,7 +275,9 @@ class PicturePlan:
 
 
 def picture(
-    image: DisplayedImage, widths: Iterable[int] = DEFAULT_WIDTHS, **options: Unpack[PictureOptions]
+    image: DisplayedImage | ImageRow,
+    widths: Iterable[int] = DEFAULT_WIDTHS,
+    **options: Unpack[PictureOptions],
 ) -> str:
     """Return a responsive `<picture>` element, with several formats and sizes and no layout shift.
 
@@ -281,6 +293,7 @@ def picture(
         BadRequestError: A value is out of its range, or `fit` is `inside` or `outside` with `h`.
         ValidationError: An attribute is one of the URLs', or has an invalid name.
     """
+    image = require_displayed(image)
     plan = plan_picture(image, widths, options)
     return plan.html([_build_url(image.url, variant) for variant in plan.variants])
 

@@ -247,7 +247,7 @@ Calls = tuple[Call[ResultList[R]], ...]
 
 @checked
 def update_images(
-    images: Iterable[ImageRef] | ImageRef,
+    images: Iterable[ImageRef],
     *,
     album_id: AlbumRef | Unset | None = UNSET,
     description: str | Unset = UNSET,
@@ -283,7 +283,7 @@ def update_images(
 
 
 @checked
-def delete_images(images: Iterable[ImageRef] | ImageRef) -> Calls[BulkResult]:
+def delete_images(images: Iterable[ImageRef]) -> Calls[BulkResult]:
     """Delete images with all their variants, permanently.
 
     Each 100 images are one request. An error of a request is raised, and the effect of earlier ones remains;
