@@ -36,8 +36,7 @@ from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.events import DeletedImage
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id
-from imagehost_core.models import Image
-from imagehost_core.resources import UrlBuilder
+from imagehost_core.models import Image, UrlBuilder
 from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.storage import LockManager
@@ -148,8 +147,8 @@ def measure(uploads: int, *, has_webhook: bool) -> list[dict[str, float]]:
         empty = page_bytes(data)
         with closing(SqliteDatabase(data / "imagehost.sqlite3", LockManager(data / "locks"))) as database:
             urls = UrlBuilder("https://images.example.com/v1", "https://images.example.com/img")
-            records = Repositories.of(database, os.urandom, list_timeout_seconds=10, with_purges=False)
-            units = UnitOfWorkFactory(records, urls, Environment(clock=clock))
+            records = Repositories.of(database, os.urandom, urls, list_timeout_seconds=10, with_purges=False)
+            units = UnitOfWorkFactory(records, Environment(clock=clock))
             catalog = Catalog(database, units)
 
             def per_upload() -> dict[str, float]:

@@ -50,7 +50,7 @@ async def test_images_are_changed_together(client: AsyncClient) -> None:
     changed = await client.images.get(first)
     assert (changed.description, changed.album_id, changed.is_public) == ("Same", album.id, True)
     assert changed.updated_at > first.updated_at
-    await client.images.update_many(first, album_id=None, is_public=False, filename="x.png")
+    await client.images.update_many([first], album_id=None, is_public=False, filename="x.png")
     changed = await client.images.get(first)
     assert (changed.album_id, changed.is_public, changed.filename.partition(".")[0]) == (None, False, "x")
 

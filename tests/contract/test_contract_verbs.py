@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Unpack, get_args, get_type_hints
 
 import pytest
 from tests.contract.test_contract_coverage import CALLS, shape
 
-from imagehost_client import Client
+from imagehost_client import Client, _types
 from imagehost_client._methods import Method
 from imagehost_core import ImageHost
 
@@ -81,7 +81,6 @@ CLIENT_ONLY = {
         ("images.signed_srcset", "images.signed_picture"), "one request for all URLs of an element"
     ),
     **dict.fromkeys(("upload_iter", "upload_many"), "many transfers at once, with a journal"),
-    **dict.fromkeys(("image_url", "srcset", "picture"), "text without a request"),
     "with_options": "settings of the connection",
 }
 """Verbs that only the client has, with the reason."""
@@ -96,7 +95,8 @@ def parameters(function: Callable[..., Any]) -> dict[str, tuple[str, bool]]:
     found: dict[str, tuple[str, bool]] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
-            (keywords,) = get_args(get_type_hints(function)[name])
+            hints = get_type_hints(function, localns={**vars(_types), "Unpack": Unpack})
+            (keywords,) = get_args(hints[name])
             found |= dict.fromkeys(get_type_hints(keywords), ("keyword", False))
         elif name != "self":
             kind = "keyword" if parameter.kind is parameter.KEYWORD_ONLY else "positional"

@@ -18,11 +18,12 @@ from tests.core.services.conftest import ONE_WORKER
 from tests.core.services.orphans import store_orphan
 from tests.core.test_installation import OPENED
 
-from imagehost_core import ConflictError, ImageHost, UnavailableError, ValidationError, adopt, restore
+from imagehost_core import ConflictError, ImageHost, UnavailableError, ValidationError, restore
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import RECORD_NAME, InstallationRecord, RecordState, parse_record
 from imagehost_core.maintenance.backup import BackupInfo
 from imagehost_core.maintenance.check.findings import FindingKind
+from imagehost_core.maintenance.installation import adopt
 from imagehost_core.storage import DataLayout
 from imagehost_core.testing import DEFAULT_NOW, make_image
 

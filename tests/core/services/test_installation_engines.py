@@ -19,8 +19,9 @@ from tests.core.test_installation import OPENED
 from tests.object_store import S3Server, open_url
 from tests.postgres import PostgresServer
 
-from imagehost_core import ConflictError, ImageHost, UnavailableError, adopt, restore
+from imagehost_core import ConflictError, ImageHost, UnavailableError, restore
 from imagehost_core.installation import RECORD_NAME, InstallationRecord, RecordState, parse_record
+from imagehost_core.maintenance.installation import adopt
 from imagehost_core.settings import Settings, StorageSettings
 from imagehost_core.testing import DEFAULT_NOW, make_image
 

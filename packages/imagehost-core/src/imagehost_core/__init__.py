@@ -22,24 +22,24 @@ from typing import TYPE_CHECKING
 _EXPORTS = {
     "_util.clock": "to_rfc3339 utc_now",
     "errors": """
-        BadRequestError ConflictError FieldError ForbiddenError HostClosedError ImageHostError
-        InsufficientStorageError InternalError MethodNotAllowedError NotFoundError PayloadTooLargeError
+        BadRequestError BaseUrlError ConflictError FieldError ForbiddenError HostClosedError
+        ImageHostError InsufficientStorageError InternalError NotFoundError PayloadTooLargeError
         RateLimitError UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
     """,
-    "events": "Event event_schemas",
+    "events": "Event",
     "formats": "Format",
     "headers": "CameraData",
     "host": "ImageHost",
-    "limits": "Decision RateLimitPolicy Window decide",
+    "limits": "Decision decide",
     "lists": "ImageListKeywords ImageSort PageKeywords",
     "maintenance.check.findings": "Finding",
     "maintenance.garbage": "GarbageReport",
-    "maintenance.installation": "adopt",
     "maintenance.restore": "restore",
+    "markup": "PictureKeywords SrcsetKeywords",
     "models": """
         Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState GalleryPage Image ImageChanges
-        ImageInfo LimitOverrides Page Principal PublicAlbum Role Scope Session SessionWithToken Webhook
-        WebhookDelivery WebhookWithSecret
+        ImageInfo LimitOverrides Links Page Principal PublicAlbum Role Scope Session SessionWithToken
+        UrlBuilder Webhook WebhookDelivery WebhookWithSecret
     """,
     "services.rendering": "Rendered",
     "services.accounts": "AccountChanges",
@@ -62,25 +62,25 @@ if TYPE_CHECKING:
     # isort: off
     from imagehost_core._util.clock import to_rfc3339, utc_now
     from imagehost_core.errors import (
-        BadRequestError, ConflictError, FieldError, ForbiddenError, HostClosedError, ImageHostError,
-        InsufficientStorageError, InternalError, MethodNotAllowedError, NotFoundError,
-        PayloadTooLargeError, RateLimitError, UnauthorizedError, UnavailableError,
-        UnsupportedMediaTypeError, ValidationError,
+        BadRequestError, BaseUrlError, ConflictError, FieldError, ForbiddenError, HostClosedError,
+        ImageHostError, InsufficientStorageError, InternalError, NotFoundError, PayloadTooLargeError,
+        RateLimitError, UnauthorizedError, UnavailableError, UnsupportedMediaTypeError,
+        ValidationError,
     )  # fmt: skip
-    from imagehost_core.events import Event, event_schemas
+    from imagehost_core.events import Event
     from imagehost_core.formats import Format
     from imagehost_core.headers import CameraData
     from imagehost_core.host import ImageHost
-    from imagehost_core.limits import Decision, RateLimitPolicy, Window, decide
+    from imagehost_core.limits import Decision, decide
     from imagehost_core.lists import ImageListKeywords, ImageSort, PageKeywords
     from imagehost_core.maintenance.check.findings import Finding
     from imagehost_core.maintenance.garbage import GarbageReport
-    from imagehost_core.maintenance.installation import adopt
     from imagehost_core.maintenance.restore import restore
+    from imagehost_core.markup import PictureKeywords, SrcsetKeywords
     from imagehost_core.models import (
         Account, AccountUsage, Album, ApiKey, ApiKeyWithToken, DeliveryState, GalleryPage, Image,
-        ImageChanges, ImageInfo, LimitOverrides, Page, Principal, PublicAlbum, Role, Scope, Session,
-        SessionWithToken, Webhook, WebhookDelivery, WebhookWithSecret,
+        ImageChanges, ImageInfo, LimitOverrides, Links, Page, Principal, PublicAlbum, Role, Scope,
+        Session, SessionWithToken, UrlBuilder, Webhook, WebhookDelivery, WebhookWithSecret,
     )  # fmt: skip
     from imagehost_core.services.rendering import Rendered
     from imagehost_core.services.accounts import AccountChanges
@@ -94,28 +94,28 @@ if TYPE_CHECKING:
     from imagehost_core.services.upload import UploadSource
     from imagehost_core.settings import Settings
     from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore
+    from imagehost_core.workers import ImageExecutor
     from imagehost_core.transform import (
         AUTO, Auto, Fit, Plan, Size, Transform, TransformKeywords, parse_transform, plan,
     )  # fmt: skip
     from imagehost_core.uploads import UploadKeywords, UploadOptions
-    from imagehost_core.workers import ImageExecutor
     # isort: on
 
 __all__ = [
     "AUTO", "Account", "AccountChanges", "AccountOverview", "AccountRef", "AccountUsage", "Album",
-    "AlbumRef", "ApiKey", "ApiKeyWithToken", "Auto", "BadRequestError", "BlobStore", "CameraData",
-    "ConflictError", "Decision", "DeliveryRef", "DeliveryState", "Event", "FieldError", "Finding", "Fit",
-    "ForbiddenError", "Format", "GalleryPage", "GarbageReport", "HostClosedError", "Image",
-    "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError", "ImageInfo", "ImageListKeywords",
-    "ImageRef", "ImageSort", "InsufficientStorageError", "InternalError", "KeyChanges", "KeyRef",
-    "LimitOverrides", "LocalBlobStore", "MemoryBlobStore", "MethodNotAllowedError", "NotFoundError",
-    "Owner", "Page", "PageKeywords", "PayloadTooLargeError", "Plan", "Principal", "PublicAlbum",
-    "RateLimitError", "RateLimitPolicy", "Rendered", "Role", "Scope", "Session", "SessionRef",
-    "SessionWithToken", "Settings", "Size", "Transform", "TransformKeywords", "UnauthorizedError",
-    "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords", "UploadOptions", "UploadSource",
-    "ValidationError", "Webhook", "WebhookChanges", "WebhookDelivery", "WebhookRef", "WebhookWithSecret",
-    "Window", "adopt", "decide", "event_schemas", "inspect", "parse_transform", "plan", "render",
-    "restore", "to_rfc3339", "utc_now",
+    "AlbumRef", "ApiKey", "ApiKeyWithToken", "Auto", "BadRequestError", "BaseUrlError", "BlobStore",
+    "CameraData", "ConflictError", "Decision", "DeliveryRef", "DeliveryState", "Event", "FieldError",
+    "Finding", "Fit", "ForbiddenError", "Format", "GalleryPage", "GarbageReport", "HostClosedError",
+    "Image", "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError", "ImageInfo",
+    "ImageListKeywords", "ImageRef", "ImageSort", "InsufficientStorageError", "InternalError",
+    "KeyChanges", "KeyRef", "LimitOverrides", "Links", "LocalBlobStore", "MemoryBlobStore",
+    "NotFoundError", "Owner", "Page", "PageKeywords", "PayloadTooLargeError", "PictureKeywords", "Plan",
+    "Principal", "PublicAlbum", "RateLimitError", "Rendered", "Role", "Scope", "Session", "SessionRef",
+    "SessionWithToken", "Settings", "Size", "SrcsetKeywords", "Transform", "TransformKeywords",
+    "UnauthorizedError", "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords",
+    "UploadOptions", "UploadSource", "UrlBuilder", "ValidationError", "Webhook", "WebhookChanges",
+    "WebhookDelivery", "WebhookRef", "WebhookWithSecret", "decide", "inspect", "parse_transform",
+    "plan", "render", "restore", "to_rfc3339", "utc_now",
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, cast
 
 import attrs
 
@@ -23,7 +23,14 @@ from imagehost_core.maintenance.check.service import IntegrityService
 from imagehost_core.maintenance.garbage import GarbageCollector
 from imagehost_core.maintenance.importers.service import ImportService
 from imagehost_core.maintenance.service import MaintenanceService
-from imagehost_core.markup import DEFAULT_WIDTHS, PictureKeywords, picture, srcset, variant_url
+from imagehost_core.markup import (
+    DEFAULT_WIDTHS,
+    PictureKeywords,
+    SrcsetKeywords,
+    picture,
+    srcset,
+    variant_url,
+)
 from imagehost_core.models import GalleryPage, Image, Principal, UrlBuilder
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.services.access import SigningKeys
@@ -317,7 +324,7 @@ class ImageHost:
         return variant_url(f"{self.urls.cdn_url}/{image_id_of(image)}", params)
 
     def srcset(
-        self, image: Image, widths: Iterable[int] = DEFAULT_WIDTHS, **params: Unpack[TransformKeywords]
+        self, image: Image, widths: Iterable[int] = DEFAULT_WIDTHS, **params: Unpack[SrcsetKeywords]
     ) -> str:
         """Return the value of a `srcset` attribute, for a public image.
 
@@ -331,7 +338,7 @@ class ImageHost:
                 `outside` with `h`.
             BaseUrlError: The settings have neither `base_url` nor `cdn_url`.
         """
-        return srcset(image, self.urls.image(image), widths, params)
+        return srcset(image, self.urls.image(image), widths, cast("TransformKeywords", params))
 
     def picture(
         self, image: Image, widths: Iterable[int] = DEFAULT_WIDTHS, **options: Unpack[PictureKeywords]

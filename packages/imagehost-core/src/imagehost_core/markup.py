@@ -32,13 +32,30 @@ _ATTRIBUTE = re.compile(r"[^\s\"'<>/=\x00-\x1f\x7f]+")
 _SOURCE_FORMATS = {name: fmt for name, fmt in FORMAT_NAMES.items() if isinstance(fmt, Format)}
 
 
-class PictureKeywords(TypedDict, total=False):
-    """The options of a `<picture>` element.
+class ShapeKeywords(TypedDict, total=False):
+    """The parameters of a `<picture>` element's variants; `None` omits one.
 
     Attributes:
         h: The height at the largest width, 1–8192 pixels; at others it is scaled to the same aspect ratio.
         q: The quality, 1–100.
         fit: How the image is fitted into the size; with `h`, `cover`, `contain` or `fill`.
+    """
+
+    h: int | None
+    q: int | None
+    fit: Fit | str | None
+
+
+class SrcsetKeywords(ShapeKeywords, total=False):
+    """The parameters of the variants of a `srcset`, which sets their widths; `fm` is their format."""
+
+    fm: Format | str | None
+
+
+class PictureKeywords(ShapeKeywords, total=False):
+    """The options of a `<picture>` element.
+
+    Attributes:
         alt: The alternative text; by default the image's description.
         loading: `lazy`, the default, to load the image only when it is near the viewport, or `eager`.
         sizes: The `sizes` attribute: the display width; by default `100vw`.
@@ -46,9 +63,6 @@ class PictureKeywords(TypedDict, total=False):
         attributes: Attributes of `<img>`; `None` and `False` omit one, and `True` is one without a value.
     """
 
-    h: int | None
-    q: int | None
-    fit: Fit | str | None
     alt: str | None
     loading: Literal["lazy", "eager"]
     sizes: str

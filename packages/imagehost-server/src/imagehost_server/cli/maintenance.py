@@ -16,8 +16,9 @@ from typing import Any
 import attrs
 import click
 
-from imagehost_core import Finding, adopt
+from imagehost_core import Finding
 from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, FindingKind
+from imagehost_core.maintenance.installation import adopt
 from imagehost_core.storage.layout import DataLayout
 from imagehost_server.cli.archives import json_option
 from imagehost_server.cli.common import (
