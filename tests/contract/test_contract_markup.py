@@ -83,6 +83,7 @@ def test_the_url_of_a_variant_is_the_same(host: ImageHost, image: Image, params:
 
 @given(images, widths, st.fixed_dictionaries({}, optional={**shapes, "fm": st.none() | formats}))
 @example({"width": 12_000, "height": 7_001, "description": "", "placeholder": ""}, [9_000, 320, 320], {})
+@example({"width": 7_768, "height": 8_364, "description": "", "placeholder": ""}, [7_768], {})
 def test_a_srcset_is_the_same(
     host: ImageHost, image: Image, values: dict[str, Any], widths: list[int], params: dict[str, Any]
 ) -> None:
