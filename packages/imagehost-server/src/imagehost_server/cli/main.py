@@ -18,7 +18,7 @@ from imagehost_server.cli.archives import backup, restore_command
 from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.common import cli_errors, data_option, load_settings, new_data_option, open_host
 from imagehost_server.cli.imports import import_images
-from imagehost_server.cli.maintenance import adopt_command, fsck, gc
+from imagehost_server.cli.maintenance import adopt_command, fsck, gc, upgrade
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import Recorder, serve_metrics
 from imagehost_server.serve import runner
@@ -154,6 +154,8 @@ main.add_command(backup)
 main.add_command(restore_command)
 
 main.add_command(adopt_command)
+
+main.add_command(upgrade)
 
 
 def format_settings(resolved: Iterable[ResolvedSetting]) -> str:

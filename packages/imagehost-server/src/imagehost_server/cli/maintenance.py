@@ -1,4 +1,4 @@
-"""The commands `imagehost fsck`, `gc` and `adopt`, and how they show what they do."""
+"""The commands `imagehost fsck`, `gc`, `adopt` and `upgrade`, and how they show what they do."""
 
 from __future__ import annotations
 
@@ -252,6 +252,22 @@ def adopt_command(data: Path, force: bool, as_json: bool) -> None:
         click.echo(
             f"Without a record: {counted(adoption.unrecorded, 'image')}; `imagehost gc --dry-run` names them"
         )
+
+
+@click.command()
+@data_option
+def upgrade(data: Path) -> None:
+    """Migrate the database to this version, as its owner; the server does so itself if its role may.
+
+    For a PostgreSQL role of the server that may not create tables: run it before the new version serves.
+
+    \b
+    Example:
+      IMAGEHOST_DATABASE=postgresql://owner@db/imagehost imagehost upgrade --data /srv/imagehost
+    """  # noqa: D301 - the escape sequence is click's
+    # To open a host is to migrate it.
+    with open_host(data, recover=False):
+        click.echo("The database is up to date")
 
 
 log = logging.getLogger("imagehost.cli")

@@ -41,11 +41,11 @@ from imagehost_core.db.engines.postgres_errors import (
 from imagehost_core.db.engines.postgres_locks import PostgresRequestLocks
 from imagehost_core.db.engines.table_copy import COPIED, copy_to_sqlite
 from imagehost_core.db.schema import postgres_migrations
-from imagehost_core.errors import InternalError
+from imagehost_core.errors import InstallationError, InternalError
 from imagehost_core.ids import AccountId
 from imagehost_core.installation import parse_record, require_known_migrations
 from imagehost_core.observer import Observer, TransactionEnded, ignore
-from imagehost_core.settings import redact_password
+from imagehost_core.settings import SettingsError, redact_password
 
 TIMEOUT_SECONDS = 5.0
 """Seconds that a request waits for a connection, and for other transactions."""
@@ -55,8 +55,13 @@ _WRITERS, _WRITER_OF_ACCOUNT = 0x696D6701, 0x696D6702
 """The advisory locks (https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS): of all
 write transactions, shared by those of accounts, and the class of the locks of accounts."""
 _MIGRATION = 0x696D6703
+_POOLER_CHECKS = 10
 _RECONNECT_SECONDS = 4
 """Seconds for which the pool retries a connection, with growing pauses; after that the next request does."""
+_MIGRATIONS_EXIST = EXISTS_IN_POSTGRES.replace("'installation'", "'migrations'")
+_CREATE_MIGRATIONS = (
+    "CREATE TABLE migrations (name TEXT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())"
+)
 _REFUSES_WRITES = "SELECT 1 AS found FROM pg_trigger WHERE tgname = 'refuse_moved' LIMIT 1"
 # The error is that of a standby (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 _REFUSE = """
@@ -87,7 +92,9 @@ class PostgresDatabase:
     Raises:
         EngineUnavailableError: The server does not respond.
         InternalError: The database has another encoding than UTF-8.
-        SettingsError: The server refuses the user, or its certificate is not valid.
+        InstallationError: The database must be migrated, which the role may not.
+        SettingsError: The server refuses the user, its certificate is not valid, or a pooler before it gives
+            the transactions of a connection to different sessions.
     """
 
     def __init__(
@@ -108,6 +115,7 @@ class PostgresDatabase:
         with translate_failed_connection(redact_password(url)):
             connection = psycopg.connect(**self._parameters)
         with translate_errors(), connection:
+            self._require_session_pooling(connection)
             clock = _migrate(connection)
             self._pool: ConnectionPool[PostgresConnection] = ConnectionPool(
                 connection_class=PostgresConnection,
@@ -268,6 +276,24 @@ class PostgresDatabase:
                         connection.limit_statements(self._statement_timeout)
                 self._pool.putconn(connection)
 
+    def _require_session_pooling(self, first: psycopg.Connection[DictRow]) -> None:
+        """Raise SettingsError if a pooler shares sessions between connections, as in transaction mode.
+
+        Prepared statements, settings and locks of a connection would be those of others.
+        """
+        if _session(first) == first.info.backend_pid:
+            return
+        # A session is shared if two connections have it, or if one connection has two.
+        with psycopg.connect(**self._parameters) as second:
+            found = {(_session(first), _session(second)) for _ in range(_POOLER_CHECKS)}
+        ((mine, other), *changed) = found
+        if changed or mine == other:
+            raise SettingsError(
+                "expected a connection to PostgreSQL that keeps its session but a pooler, such as PgBouncer, "
+                "gives it those of others: set pool_mode = session for this database, or connect to the "
+                "server itself"
+            )
+
     def _connect_member(self) -> psycopg.Connection[DictRow]:
         """Connect for the notifications of this process; a statement must end before a lease does."""
         connection = PostgresConnection.connect(**{**self._parameters, "connect_timeout": 2})
@@ -404,6 +430,13 @@ def _fetch_all(
         connection.deadline = None
 
 
+def _session(connection: psycopg.Connection[DictRow]) -> int:
+    """Return the process ID of the server's session."""
+    row = connection.execute("SELECT pg_backend_pid() AS pid", prepare=False).fetchone()
+    assert row is not None
+    return int(row["pid"])
+
+
 def _migrate(connection: psycopg.Connection[DictRow]) -> SynchronizedClock:
     """Apply the migrations that a database does not have, one process at a time and all or none.
 
@@ -415,10 +448,9 @@ def _migrate(connection: psycopg.Connection[DictRow]) -> SynchronizedClock:
         if encoding != "UTF8":
             raise InternalError(f"expected a database with the encoding UTF8 but received {encoding}")
         connection.execute(f"SELECT pg_advisory_xact_lock({_MIGRATION})")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS migrations ("
-            "name TEXT PRIMARY KEY, applied_at TIMESTAMPTZ NOT NULL DEFAULT now())"
-        )
+        # A role that may not create tables can serve a database that is up to date.
+        if connection.execute(_MIGRATIONS_EXIST).fetchone() is None:
+            _change(connection, _CREATE_MIGRATIONS)
         applied = {row["name"] for row in connection.execute("SELECT name FROM migrations")}
         has_record = connection.execute(EXISTS_IN_POSTGRES).fetchone() is not None
         row = connection.execute(SELECT).fetchone() if has_record else None
@@ -427,6 +459,21 @@ def _migrate(connection: psycopg.Connection[DictRow]) -> SynchronizedClock:
         for name, statements in postgres_migrations.items():
             if name not in applied:
                 for statement in statements:
-                    connection.execute(cast(QueryNoTemplate, statement))
+                    _change(connection, statement)
                 connection.execute("INSERT INTO migrations (name) VALUES (%s)", [name])
         return SynchronizedClock(partial(read_server_clock, connection))
+
+
+def _change(connection: psycopg.Connection[DictRow], statement: str) -> None:
+    """Execute a statement that changes the schema.
+
+    Raises:
+        InstallationError: The role may not.
+    """
+    try:
+        connection.execute(cast(QueryNoTemplate, statement))
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise InstallationError(
+            f"expected a database that is up to date but the role {connection.info.user} may not migrate it "
+            f"({error.diag.message_primary}): run `imagehost upgrade` as the owner of the database"
+        ) from error
