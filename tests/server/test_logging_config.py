@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import to_rfc3339
-from imagehost_server.logging_config import FORMATTERS, JsonFormatter, LineFormatter, logging_config
+from imagehost_core.errors import InternalError, UnavailableError
+from imagehost_server.logging_config import (
+    FORMATTERS,
+    REPEAT_SECONDS,
+    JsonFormatter,
+    LineFormatter,
+    OutageFilter,
+    logging_config,
+)
 from imagehost_server.settings import LogFormat
 
 
@@ -90,3 +98,39 @@ def test_every_value_of_the_setting_has_a_formatter() -> None:
     assert FORMATTERS.keys() == {each.value for each in LogFormat}
     config = logging_config("info", LogFormat.JSON)
     assert config["formatters"] == {"line": {"()": JsonFormatter}}
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 100), st.sampled_from(["lease query failed", "cleanup failed: %d"])),
+        max_size=30,
+    )
+)
+def test_the_consequences_of_an_outage_are_one_line_a_minute_for_each_event_without_a_traceback(
+    failures: list[tuple[float, str]],
+) -> None:
+    now, logged_at = 0.0, dict[str, float]()
+    outage = OutageFilter(lambda: now)
+    for number, (seconds, event) in enumerate(failures):
+        now += seconds
+        error = UnavailableError("expected a response of the database but received none")
+        arguments = (number,) if "%d" in event else ()
+        info = (UnavailableError, error, None)
+        record = logging.LogRecord("imagehost.x", logging.ERROR, "", 0, event, arguments, info)
+        is_due = event not in logged_at or now >= logged_at[event] + REPEAT_SECONDS
+        assert outage.filter(record) is is_due
+        if is_due:
+            logged_at[event] = now
+            assert record.exc_info is None
+            assert "received none" in LineFormatter().format(record)
+
+
+def test_other_errors_keep_their_tracebacks() -> None:
+    outage = OutageFilter(lambda: 0.0)
+    error = InternalError("damaged")
+    for _ in range(2):
+        record = logging.LogRecord(
+            "imagehost.x", logging.ERROR, "", 0, "failed", (), (InternalError, error, None)
+        )
+        assert outage.filter(record)
+        assert record.exc_info is not None

@@ -23,7 +23,7 @@ from imagehost_core import ImageHost
 from imagehost_core.settings import StorageSettings
 from imagehost_core.testing import make_image
 from imagehost_server._executors import ThreadLimiter
-from imagehost_server.http.responses import REPEAT_SECONDS
+from imagehost_server.logging_config import REPEAT_SECONDS
 from imagehost_server.routes.service import ProblemLog, Readiness, ReadinessMonitor
 from imagehost_server.settings import ServerSettings
 

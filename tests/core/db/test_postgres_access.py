@@ -113,6 +113,8 @@ def test_a_role_that_may_not_create_tables_serves_a_database_that_is_up_to_date(
         with pytest.raises(InstallationError, match=r"role server may not migrate it .*imagehost upgrade"):
             ImageHost.open(tmp_path / "data", settings=settings_of(url))
         ImageHost.open(tmp_path / "data", settings=settings_of(postgres_url)).close()
+        with pytest.raises(InstallationError, match=r"permission denied for table migrations.*GRANT"):
+            ImageHost.open(tmp_path / "data", settings=settings_of(url))
         for grant in GRANTS:
             postgres_server.execute(grant, name)
         for _ in range(2):

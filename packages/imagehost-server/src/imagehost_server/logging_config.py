@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from imagehost_core.errors import UnavailableError
 from imagehost_server.tracing import log_fields
 
+REPEAT_SECONDS = 60.0
+"""The shortest time between two lines about the same problem."""
 _UNQUOTED = re.compile(r"[!#-<>-~]+", re.ASCII)
 """Values that need no quotes: printable ASCII without spaces, `"` and `=`."""
 
@@ -56,6 +60,35 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(members, default=str)
 
 
+class OutageFilter(logging.Filter):
+    """A filter of the consequences of an outage: one line a minute for each event, without a traceback.
+
+    Requests and background work that fail with UnavailableError go on failing while a database or a store
+    does not respond, whose own line has the reason.
+
+    Args:
+        clock: The source of the time, in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._repeat_at: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a record; remove its traceback if it is that of an outage."""
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, UnavailableError):
+            return True
+        # The message before its values: there are few.
+        event, now = (record.name, str(record.msg)), self._clock()
+        if now < self._repeat_at.get(event, now):
+            return False
+        self._repeat_at[event] = now + REPEAT_SECONDS
+        record.exc_info, record.fields = None, {**_fields(record), "cause": str(error)}
+        return True
+
+
 FORMATTERS: dict[str, type[logging.Formatter]] = {"line": LineFormatter, "json": JsonFormatter}
 """The formatter of each value of the setting `log.format`."""
 
@@ -71,11 +104,18 @@ def logging_config(level: str, log_format: str = "line") -> dict[str, object]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"line": {"()": FORMATTERS[log_format]}},
+        "filters": {"outage": {"()": OutageFilter}},
         "handlers": {
-            "line": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}
+            "line": {
+                "class": "logging.StreamHandler",
+                "formatter": "line",
+                "filters": ["outage"],
+                "stream": "ext://sys.stderr",
+            }
         },
-        # uvicorn warns about invalid requests, with which any client could fill the log.
-        "loggers": {"uvicorn": {"level": "ERROR"}},
+        # uvicorn warns about invalid requests, with which any client could fill the log; the pool of
+        # connections about each attempt to connect.
+        "loggers": {"uvicorn": {"level": "ERROR"}, "psycopg.pool": {"level": "ERROR"}},
         "root": {"level": level.upper(), "handlers": ["line"]},
     }
 

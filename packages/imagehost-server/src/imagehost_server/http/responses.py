@@ -34,6 +34,7 @@ from imagehost_core.errors import (
     UnavailableError,
     quote_value,
 )
+from imagehost_server.logging_config import REPEAT_SECONDS
 
 if TYPE_CHECKING:
     from litestar.response.base import ASGIResponse
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger("imagehost.server")
-
-REPEAT_SECONDS = 60.0
-"""The shortest time between two lines about the same problem."""
 
 _repeat_at: dict[str, float] = {}
 """When the cause of errors may be logged again, by their details, of which there are few."""

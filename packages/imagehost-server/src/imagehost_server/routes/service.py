@@ -17,7 +17,8 @@ from imagehost_core import ImageHost
 from imagehost_core.errors import ForbiddenError, UnauthorizedError, UnavailableError
 from imagehost_server._executors import ThreadLimiter
 from imagehost_server.auth.identity import bearer_token
-from imagehost_server.http.responses import REPEAT_SECONDS, RawResponse, Success, ok, to_litestar
+from imagehost_server.http.responses import RawResponse, Success, ok, to_litestar
+from imagehost_server.logging_config import REPEAT_SECONDS
 from imagehost_server.metrics import CONTENT_TYPE, render_metrics
 from imagehost_server.middleware.security import is_loopback_client
 from imagehost_server.routes.handler import ApiRequest, operation
@@ -193,7 +194,7 @@ async def metrics(request: ApiRequest) -> Response[bytes]:
 
 
 def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error}" if str(error) else f"no response in {CHECK_SECONDS:g} seconds"
 
 
 def _has_metrics_token(request: ApiRequest) -> bool:

@@ -66,7 +66,7 @@ class CacheCoherence:
         for end in (self._wake_receiver, self._wake_sender):
             end.setblocking(False)
         self._closing = threading.Event()
-        self._is_lost = False
+        self._failures = 0
         self._thread = threading.Thread(target=self._run, name="imagehost-coherence", daemon=True)
 
     def start(self) -> None:
@@ -100,10 +100,11 @@ class CacheCoherence:
             try:
                 self._run_connection()
             except psycopg.Error as error:
-                # One line for an outage, which takes many attempts.
-                if not self._is_lost:
+                # One line for an outage. Its second error is that of an attempt to connect, which names host
+                # and port.
+                self._failures += 1
+                if self._failures == 2:
                     log.warning("database does not respond: error=%s", " ".join(str(error).split()))
-                self._is_lost = True
             except Exception:
                 # Such as a file that cannot be deleted: not acknowledged, and tried again.
                 log.exception("members: cannot apply invalidations")
@@ -120,9 +121,9 @@ class CacheCoherence:
             caches = self._caches
             member = Member(table, caches.lease, caches.invalidate, caches.invalidate_all)
             member.join()
-            if self._is_lost:
+            if self._failures > 1:
                 log.warning("database responds again")
-                self._is_lost = False
+            self._failures = 0
             silence = SilenceDetector(self._clock)
             heartbeats, next_heartbeat, is_busy = 0, self._clock(), True
             while not self._closing.is_set():

@@ -92,7 +92,8 @@ class PostgresDatabase:
     Raises:
         EngineUnavailableError: The server does not respond.
         InternalError: The database has another encoding than UTF-8.
-        InstallationError: The database must be migrated, which the role may not.
+        InstallationError: The database must be migrated, which the role may not, or the role may not use
+            the tables.
         SettingsError: The server refuses the user, its certificate is not valid, or a pooler before it gives
             the transactions of a connection to different sessions.
     """
@@ -451,7 +452,13 @@ def _migrate(connection: psycopg.Connection[DictRow]) -> SynchronizedClock:
         # A role that may not create tables can serve a database that is up to date.
         if connection.execute(_MIGRATIONS_EXIST).fetchone() is None:
             _change(connection, _CREATE_MIGRATIONS)
-        applied = {row["name"] for row in connection.execute("SELECT name FROM migrations")}
+        try:
+            applied = {row["name"] for row in connection.execute("SELECT name FROM migrations")}
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise InstallationError(
+                f"expected a role that may read and write the tables but {connection.info.user} may not "
+                f"({error.diag.message_primary}): GRANT it SELECT, INSERT, UPDATE and DELETE as their owner"
+            ) from error
         has_record = connection.execute(EXISTS_IN_POSTGRES).fetchone() is not None
         row = connection.execute(SELECT).fetchone() if has_record else None
         record = None if row is None else parse_record(row["record"], "the database")
