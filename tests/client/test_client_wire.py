@@ -35,11 +35,11 @@ from imagehost_client.models import (
 
 TIMES = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
 ENUM_LIKE = {
-    "Format | str": st.sampled_from(Format) | st.text(),
     "MemberStatus | str": st.sampled_from(MemberStatus) | st.text(),
     "BulkStatus | str": st.sampled_from(models.BulkStatus) | st.text(),
     "Role | str": st.sampled_from(models.Role) | st.text(),
     "tuple[EventKind | str, ...]": st.tuples(st.sampled_from(models.EventKind), st.just("album.deleted")),
+    "FormatName": st.sampled_from(Format) | st.text(),
     "EventKind | str": st.sampled_from(models.EventKind) | st.text(),
 }
 PLAIN = {

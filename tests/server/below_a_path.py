@@ -124,7 +124,9 @@ def use(client: httpx2.Client, password: str) -> Walk:
     described = client.get(f"{ROOT}/v1/openapi.json").json()
     assert described["servers"] == [{"url": f"{origin}{ROOT}/v1"}]
     assert described["components"]["securitySchemes"]["cookie"]["name"] in cookies
-    for rule in client.get(f"{ROOT}/robots.txt").text.splitlines()[1:]:
+    *rules, sitemap = client.get(f"{ROOT}/robots.txt").text.splitlines()[1:]
+    assert sitemap == f"Sitemap: {origin}{ROOT}/sitemap.xml"
+    for rule in rules:
         assert rule.split()[1].startswith(f"{ROOT}/")
     client.headers.update(own)
     starts = (

@@ -13,6 +13,7 @@ from argon2 import PasswordHasher
 
 from imagehost_core import ImageHost
 from imagehost_core.models import ALL_SCOPES
+from imagehost_core.settings import Settings
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, environment, running
 
@@ -81,7 +82,7 @@ def api(server: RunningServer) -> Iterator[httpx2.Client]:
 @pytest.fixture(scope="session")
 def operator(server: RunningServer) -> Iterator[ImageHost]:
     """The server's data directory, opened by this process too."""
-    with ImageHost.open(server.data) as host:
+    with ImageHost.open(server.data, settings=Settings(base_url=server.base_url)) as host:
         yield host
 
 

@@ -19,6 +19,7 @@ from imagehost_core.testing import make_image
 from imagehost_server.auth.passwords import verify_password
 from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.main import main
+from imagehost_server.settings import load
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -66,7 +67,7 @@ def test_a_password_is_generated_or_prompted_for(data: Path) -> None:
 
 
 def test_all_signed_urls_of_an_account_are_ended(data: Path) -> None:
-    with ImageHost.open(data) as host:
+    with ImageHost.open(data, settings=load(data, {}, {})[0]) as host:
         image = host.upload(make_image(8, 8), owner="admin", is_public=False)
         path, _, query = host.images.signed_url(image).rpartition("/")[2].partition("?")
         assert host.delivery.resolve(path, query).image == image
@@ -141,7 +142,7 @@ def test_the_command_of_a_429_raises_the_limit_of_the_account(data: Path) -> Non
 
 def test_the_first_start_prints_the_command_that_raises_the_limit_of_uploads(tmp_path: Path) -> None:
     data = tmp_path / "my data"
-    with ImageHost.open(data) as host:
+    with ImageHost.open(data, settings=load(data, {}, {})[0]) as host:
         credentials = create_initial_credentials(host, data)
     assert credentials is not None
     *_, line = credentials.text().splitlines()

@@ -22,7 +22,8 @@ PASSWORD = "correct horse battery"
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_the_password_file_sets_the_password_of_admin(tmp_path: Path, end: str) -> None:
     (tmp_path / "secret").write_text(PASSWORD + end, encoding="utf-8", newline="")
-    with ImageHost.open(tmp_path / "data") as host:
+    data = tmp_path / "data"
+    with ImageHost.open(data, settings=load(data, {}, {})[0]) as host:
         credentials = create_initial_credentials(host, tmp_path / "data", str(tmp_path / "secret"))
         assert verify_password(host.accounts.password_hash("admin"), PASSWORD)
     assert credentials is not None

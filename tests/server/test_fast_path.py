@@ -33,7 +33,7 @@ QUERIES = ("", "?w=20", "?w=20&fm=jpg", "?w=20&fm=auto", "?h=9&fit=cover&w=9")
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    with ImageHost.open() as opened:
+    with ImageHost.open(settings=ServerSettings(base_url="http://127.0.0.1:8000/v1")) as opened:
         yield opened
 
 

@@ -33,11 +33,12 @@ async def run_lifespan(app: Application) -> None:
 
 @pytest.mark.parametrize("path", ["/v1/images", "/v1/images/{id}", "/v1/gallery", "/img/{id}?w=20", "/"])
 def test_a_request_after_the_host_was_closed_is_503(path: str, tmp_path: Path) -> None:
-    host = ImageHost.open(tmp_path / "data")
+    settings = ServerSettings(base_url="http://127.0.0.1:8000/v1")
+    host = ImageHost.open(tmp_path / "data", settings=settings)
     image = host.upload(make_image(), owner="admin")
     token = host.keys.create(owner="admin").token
     host.render(image.id, "w=20")
-    app = create_app(host, ServerSettings())
+    app = create_app(host, settings)
     target = path.format(id=image.id)
     request = f"GET {target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n"
 

@@ -48,8 +48,9 @@ def _is_url(text: str, suffix: str = "") -> bool:
 
 OWN_PATHS = frozenset(
     (
-        "a", "admin", "albums", "api", "assets", "healthz", "i", "images", "img", "integrations", "login",
-        "logout", "metrics", "oembed", "readyz", "robots.txt", "settings", "upload", "v1",
+        ".well-known", "a", "admin", "albums", "api", "assets", "favicon.ico", "feed.xml", "healthz", "i",
+        "images", "img", "integrations", "login", "logout", "manifest.webmanifest", "metrics", "oembed",
+        "readyz", "robots.txt", "settings", "sitemap.xml", "upload", "v1",
     )
 )  # fmt: skip
 """The first segments of the paths that the server itself has.
