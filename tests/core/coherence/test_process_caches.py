@@ -75,7 +75,7 @@ def process(tmp_path: Path) -> Iterator[Process]:
         for image_id in (ID, OTHER):
             blobs.open(image_id).close()
             variants.put(image_id, KEY, b"variant")
-        caches = process_caches(images, principals, variants, blobs, tmp_path / "generations")
+        caches = process_caches(images, principals, variants, blobs, tmp_path / "generations", lambda: None)
         yield Process(layout, locks, images, principals, variants, blobs, caches)
 
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Event
 
 from attrs import evolve, field, frozen
 
@@ -61,6 +62,7 @@ class HostContext:
     units: UnitOfWorkFactory
     env: Environment
     secret: bytes = field(repr=False)
+    missed_changes: Event = field(repr=False)
     _stack: ExitStack = field(repr=False)
 
     def close(self) -> None:
@@ -143,10 +145,13 @@ def open_context(
         variants = stack.enter_context(
             closing(VariantCache(layout, staging, locks, generations, settings.delivery, exists, env.observe))
         )
+        missed_changes = Event()
         if isinstance(generations, LeasedGenerationTable) and isinstance(
             of_principals, LeasedGenerationTable
         ):
-            caches = process_caches(generations, of_principals, variants, blobs, layout.generations)
+            caches = process_caches(
+                generations, of_principals, variants, blobs, layout.generations, missed_changes.set
+            )
             database.keep_coherent(caches)
         return HostContext(
             layout=layout,
@@ -160,6 +165,7 @@ def open_context(
             units=UnitOfWorkFactory(records, env),
             env=env,
             secret=_signing_secret(database, layout, locks, env.random),
+            missed_changes=missed_changes,
             # The caller closes it from here on.
             stack=stack.pop_all(),
         )

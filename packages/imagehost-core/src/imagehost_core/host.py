@@ -151,7 +151,7 @@ class ImageHost:
         rendering = RenderingService(files, executor, settings.rendering.render_timeout_seconds)
         deleter = ImageDeleter(records, files, units, env.clock)
         retention = timedelta(seconds=settings.webhooks.retention_seconds)
-        garbage = GarbageCollector(records, files, installation, retention, env.clock)
+        garbage = GarbageCollector(records, files, installation, retention, context.missed_changes, env.clock)
         self.path: Path = context.layout.root
         self.settings = settings
         self.urls: UrlBuilder = context.urls
@@ -182,6 +182,7 @@ class ImageHost:
             if recover:
                 files.staging.remove_stale()
                 garbage.finish_deletions()
+                garbage.remove_copies()
             self.accounts.create_first(FIRST_ACCOUNT)
         except BaseException:
             context.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 from attrs import field, frozen
 
@@ -63,6 +64,7 @@ class GarbageCollector:
     _files: ImageFiles = field(repr=False)
     _installation: InstallationGuard = field(repr=False)
     _event_retention: timedelta = field(repr=False)
+    _missed_changes: Event = field(repr=False)
     _clock: Clock = field(repr=False)
 
     def finish_deletions(self) -> None:
@@ -73,11 +75,28 @@ class GarbageCollector:
         for _ in self._unreferenced().check_deletions(repair=True):
             pass
 
+    def remove_copies(self) -> None:
+        """Remove what this host has in `cache/` and `variants/` of images that other hosts have deleted.
+
+        While it is reached they wait for that, but not while it is stopped or cut off.
+        """
+        if not self._records.database.dialect.is_shared:
+            return
+        # Before: it may be set again meanwhile.
+        self._missed_changes.clear()
+        try:
+            for _ in self._unreferenced().check_variants(repair=True):
+                pass
+            self._unreferenced().evict_cached()
+        except BaseException:
+            self._missed_changes.set()
+            raise
+
     def collect_marked(self) -> tuple[ImageId, ...]:
         """Collect the files that a tombstone or a marker announces.
 
         Without any, this lists one directory and makes one query, in one process at a time: it can be called
-        every minute in every process.
+        every minute in every process. Copies are looked through after this process was cut off.
 
         Returns:
             The ids of uploads that crashed before their record was written.
@@ -87,6 +106,8 @@ class GarbageCollector:
                 return ()
             self._files.staging.remove_stale()
             self.finish_deletions()
+            if self._missed_changes.is_set():
+                self.remove_copies()
             self._files.reserve.acquire()
             # Files that are too new would be left, and searching a whole store for them is expensive.
             markers = self._files.staging.incomplete_markers(self._files.blobs.upload_grace_seconds)

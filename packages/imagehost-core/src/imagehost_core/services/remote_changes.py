@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from imagehost_core.db.engines.database import ALL_IMAGES, ProcessCaches, parse_deleted_image
-from imagehost_core.ids import ImageId
 from imagehost_core.services.principals import LOCK as PRINCIPALS
 from imagehost_core.storage import BlobStore
 from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.storage.generations import LeasedGenerationTable
-
-
-@runtime_checkable
-class CachingBlobStore(Protocol):
-    """A blob store that keeps copies of files on this host."""
-
-    def evict(self, image_id: ImageId) -> None:
-        """Delete the copies of an image's files."""
 
 
 def process_caches(
@@ -29,6 +19,7 @@ def process_caches(
     variants: VariantCache,
     blobs: BlobStore,
     shared_file: Path,
+    on_join: Callable[[], object],
 ) -> ProcessCaches:
     """Return the caches of a process.
 
@@ -38,6 +29,7 @@ def process_caches(
         variants: The variants of images on this host.
         blobs: The files of images, of which this host may have copies.
         shared_file: A file that is mapped into the memory of all processes of the host.
+        on_join: Called when the process joins the others: changes from before may be unknown to it.
     """
 
     def invalidate(keys: Collection[str]) -> None:
@@ -49,14 +41,14 @@ def process_caches(
         images.invalidate({*keys, *deleted})
         for image_id in deleted:
             variants.purge(image_id)
-            if isinstance(blobs, CachingBlobStore):
-                blobs.evict(image_id)
+            blobs.evict(image_id)
         # What was read of a file before it was deleted may be in memory since.
         images.invalidate(deleted)
 
     def invalidate_all() -> None:
         principals.invalidate_all()
         images.invalidate_all()
+        on_join()
 
     return ProcessCaches(host_identity(shared_file), images.lease, invalidate, invalidate_all)
 
