@@ -1,6 +1,7 @@
 """Tasks of the workspace, one per nox session: `uvx nox -s tests`; `uvx nox -l` lists all of them.
 
-`uvx nox` alone runs those marked with `*`, in about ten minutes. `.ci/run` runs all but `soak` and `bench`.
+`uvx nox` alone runs those marked with `*`, in about ten minutes. `.ci/run` runs all but `soak`, `bench`, and
+those of a release that need a tag, other systems or the network: `native`, `licences`, `audit` and `release`.
 
 Each session installs its dependencies with `uv sync`, so that their versions are set in one place:
 `constraint-dependencies` in pyproject.toml.
@@ -167,7 +168,7 @@ def wheels(session: nox.Session) -> None:
     found = [
         version
         for version in PYTHONS
-        if session.run(*find, version, silent=True, success_codes=range(3)).startswith(os.sep)
+        if Path(str(session.run(*find, version, silent=True, success_codes=range(3))).strip()).is_file()
     ]
     for version, package in product(found, PACKAGES):
         environment = folder / f"{package}-{version}"
