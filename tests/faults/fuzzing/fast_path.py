@@ -104,7 +104,8 @@ class Fixture:
 def fixture() -> Fixture:
     """Return a host with a public and a private image."""
     logging.getLogger("imagehost").setLevel(logging.CRITICAL)
-    host = ImageHost.open()
+    settings = ServerSettings(base_url="http://127.0.0.1:8000/v1", trusted_proxies=("10.0.0.0/8",))
+    host = ImageHost.open(settings=settings)
     atexit.register(host.close)
     owner = host.accounts.get("admin")
     public, private = (
@@ -123,7 +124,7 @@ def fixture() -> Fixture:
         "tag": host.delivery.resolve(public.id, "w=20").etag,
         "session": host.sessions.create(owner).token,
     }
-    app = create_app(host, ServerSettings(trusted_proxies=("10.0.0.0/8",)))
+    app = create_app(host, settings)
     runner = asyncio.Runner()
     atexit.register(runner.close)
     pairs = tuple((f"{{{name}}}".encode(), value.encode()) for name, value in words.items())
