@@ -39,7 +39,7 @@ WORK = """
         # From here on the catalog writes over a log that has its length already. While a log grows, each
         # of its syncs takes the renames of others along, which would hide that they were not synced.
         for turn in range(12):
-            host.images.update(address[26:42], description="x" * 1000)
+            host.images.update(address.rpartition("/")[2][:16], description="x" * 1000)
         host._context.records.database._writer.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
         print(address)
         for line in sys.stdin:
