@@ -331,7 +331,9 @@ def test_the_whole_story(
     visitor.goto(share)
     assert visitor.locator("#grid li").count() == 4
 
+    page.click("text=Select none")
     page.click("#grid li:nth-child(1) a")
+    page.get_by_role("link", name="Open page").click()
     page.fill("#builder input[name=w]", "50")
     page.select_option("#builder select[name=fm]", "webp")
     page.locator("#builder-facts", has_text="50 ×").wait_for()
@@ -366,7 +368,6 @@ def test_the_whole_story(
 
     page.goto(f"{origin}/images?sort=-created_at")
     ids = page.eval_on_selector_all("#grid li", "items => items.slice(0, 2).map((item) => item.dataset.id)")
-    page.on("dialog", lambda dialog: dialog.accept())
     page.locator("#grid input[type=checkbox]").nth(0).click()
     page.locator("#grid input[type=checkbox]").nth(1).click()
     page.click(".selection button.danger")

@@ -100,6 +100,28 @@ def test_the_files_of_folders_are_uploaded(tab: Watched, tmp_path: Path) -> None
     assert sorted(names) == ["a.png", "b.png", "c.png"]
 
 
+def test_a_folder_is_chosen_by_a_button(tab: Watched, tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    for name in ("a.png", "inner/b.png"):
+        (tmp_path / name).write_bytes(make_image(51, 40))
+    with tab.page.expect_file_chooser() as chooser:
+        tab.page.get_by_role("button", name="Choose a folder").click()
+    chooser.value.set_files(tmp_path)
+    tab.page.locator(".uploads .done").nth(1).wait_for()
+    assert sorted(tab.page.locator(".uploads strong").all_inner_texts()) == ["a.png", "b.png"]
+
+
+def test_the_page_says_whether_places_stay_in_photos(tab: Watched) -> None:
+    page, line = tab.page, tab.page.locator(".places span")
+    assert "are removed" in line.inner_text()
+    page.get_by_role("button", name="Change").click()
+    assert page.evaluate("document.activeElement.id") == "remove_exif"
+    page.select_option("#remove_exif", "false")
+    assert "stay in photos" in line.inner_text()
+    page.reload()
+    assert "stay in photos" in line.inner_text()
+
+
 def test_an_upload_is_cancelled_and_sent_again(tab: Watched) -> None:
     network = tab.page.context.new_cdp_session(tab.page)
     network.send("Network.enable")
@@ -149,21 +171,27 @@ def test_a_file_fails_after_three_attempts_and_can_be_sent_again(tab: Watched) -
     page.locator(".uploads .done").wait_for()
 
 
-def test_a_file_of_another_format_says_what_it_is_and_is_not_offered_again(tab: Watched) -> None:
-    contents = {
-        "empty.png": b"",
-        "document.pdf": b"%PDF-1.7",
-        "image.svg": b"<svg/>",
-        "cut.png": make_image()[:-99],
+def test_a_file_of_another_format_says_what_to_do_and_is_not_offered_again(
+    tab: Watched,
+) -> None:
+    files: dict[str, tuple[bytes, str]] = {
+        "empty.png": (b"", "The file is empty"),
+        "document.pdf": (b"%PDF-1.7", "PDF document. Export its pages"),
+        "image.svg": (b"<svg/>", "SVG drawing. Export it"),
+        "photo.heic": (b"\0\0\0\x18ftypheic\0\0\0\0", "HEIC photo. On an iPhone"),
+        "clip.mp4": (b"\0\0\0\x18ftypisom\0\0\0\0", "This is a video"),
+        "photos.zip": (b"PK\x03\x04", "Unpack it"),
+        "scan.tif": (b"II*\0", "The content is TIFF. Export it"),
+        "cut.png": (make_image()[:-99], "Invalid value"),
     }
-    files = [(name, "image/png", list(content)) for name, content in contents.items()]
-    tab.page.evaluate(PUT_FILES, ["#uploader", "drop", files])
-    tab.page.locator(".uploads .failed").nth(3).wait_for()
-    rows = {name: tab.page.locator(".uploads li", has_text=name) for name in contents}
-    for name, found in (("empty.png", "0 bytes"), ("document.pdf", "PDF"), ("image.svg", "SVG")):
-        assert f"received {found}" in rows[name].inner_text()
-    shown = {name: row.get_by_role("button", name="Retry").is_visible() for name, row in rows.items()}
-    assert shown == {"empty.png": False, "document.pdf": False, "image.svg": False, "cut.png": True}
+    put_files = [(name, "image/png", list(content)) for name, (content, _) in files.items()]
+    tab.page.evaluate(PUT_FILES, ["#uploader", "drop", put_files])
+    tab.page.locator(".uploads .failed").nth(len(files) - 1).wait_for()
+    rows = {name: tab.page.locator(".uploads li", has_text=name) for name in files}
+    for name, (_, expected) in files.items():
+        assert expected in rows[name].inner_text()
+    shown = {name for name, row in rows.items() if row.get_by_role("button", name="Retry").is_visible()}
+    assert shown == {"cut.png"}
 
 
 def test_at_a_limit_the_page_waits_visibly_and_goes_on(limited: Callable[[int], Page]) -> None:

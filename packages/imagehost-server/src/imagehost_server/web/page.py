@@ -189,7 +189,8 @@ def page_headers(delivery_url: str, viewer: Account | None, *, listed: bool = Tr
     images = origin_of(delivery_url)
     policy = (
         f"default-src 'none'; img-src 'self' {images} data: blob:; script-src 'self'; style-src 'self'; "
-        f"connect-src 'self' {images}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        f"connect-src 'self' {images}; manifest-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
     )
     headers = {
         "content-security-policy": policy,

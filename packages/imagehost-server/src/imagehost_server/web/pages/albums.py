@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlencode
 
 from litestar import Response
 from litestar.params import FromPath
@@ -12,7 +13,7 @@ from imagehost_core.lists import ImageSort
 from imagehost_core.models import Album, Image, Page
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.web.page import WebRequest, page, read_form, see_other
-from imagehost_server.web.pages.images import IMAGES_PER_PAGE, own_tiles
+from imagehost_server.web.pages.images import IMAGES_PER_PAGE, own_tiles, read_albums
 from imagehost_server.web.presentation import Tile
 
 ALBUMS_PER_PAGE = 48
@@ -110,19 +111,21 @@ async def _show_album(
     cursor, order = request.query_params.get("cursor"), request.query_params.get("sort", "")
     order = order if order in ORDERS else ORDERS[0]
     album, listed = await request.executors.database.run(_read_album, request, album_id, cursor, order)
-    tiles = await request.executors.database.run(own_tiles, request, listed)
+    database, after = request.executors.database, {"cursor": cursor} if cursor else {}
     return request.render(
         "own_album.html",
         status=status,
         album=album,
+        albums=await database.run(read_albums, request),
+        api_query=urlencode({"album_id": album.id, "sort": order, **after}),
         cursor=cursor,
         failure=failure,
+        images=await database.run(own_tiles, request, listed),
         link="" if order == ORDERS[0] else f"sort={order}",
         next_cursor=listed.next_cursor,
         order=order,
         orders=ORDERS,
         share_url=f"{request.settings.site_url}/a/{album.id}",
-        tiles=[tile for tile, _ in tiles],
     )
 
 

@@ -11,13 +11,15 @@ export class ApiError extends Error {
 /**
  * @param {HTMLElement} element With the data attributes `api` (the path of the API) and `csrf`.
  * @param {(seconds: number) => void} onWait Called before a request waits for the limits.
- * @returns {(method: string, path: string, body?: object) => Promise<object>} Returns `data` of the response.
+ * @returns {(method: string, path: string, body?: object, options?: object) => Promise<object>} Returns `data` of the
+ *   response; `options` are those of `fetch`.
  */
 export function connect(element, onWait = () => {}) {
   const { api, csrf } = element.dataset;
-  return async function request(method, path, body) {
+  return async function request(method, path, body, options) {
     for (;;) {
       const response = await fetch(api + path, {
+        ...options,
         method,
         headers: { "content-type": "application/json", "x-csrf-token": csrf },
         body: body === undefined ? undefined : JSON.stringify(body),

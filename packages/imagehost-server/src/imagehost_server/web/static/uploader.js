@@ -8,6 +8,15 @@ const STORAGE_KEY = "imagehost-upload-options";
 // Errors of the file itself: sending it again has the same outcome.
 const FINAL_ERRORS = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
 const FORMATS = ["url", "markdown", "html", "bbcode"];
+// What the server says about the content of a file that it refuses, and the text that says what to do.
+const KINDS = {
+  "0 bytes": (texts) => texts.kind_empty,
+  HEIC: (texts) => texts.kind_heic,
+  PDF: (texts) => texts.kind_pdf,
+  SVG: (texts) => texts.kind_svg,
+  "a video": (texts) => texts.kind_video,
+  "a ZIP archive": (texts) => texts.kind_archive,
+};
 
 const element = (name, properties = {}, ...children) => {
   const created = Object.assign(document.createElement(name), properties);
@@ -98,8 +107,17 @@ export function mountUploader(root) {
       case "cancelled":
         return texts.cancelled;
       default:
-        return [errorTexts[item.error.code] ?? texts.connection, detailsOf(item)].filter(Boolean).join(". ");
+        return describeError(item);
     }
+  }
+
+  function describeError(item) {
+    const details = detailsOf(item);
+    const received = details?.match(/ but received (.*)$/)?.[1];
+    if (item.error.code === "UNSUPPORTED_MEDIA_TYPE" && received && received !== "another format") {
+      return KINDS[received]?.(texts) ?? text("kind_other", { kind: received });
+    }
+    return [errorTexts[item.error.code] ?? texts.connection, details].filter(Boolean).join(". ");
   }
 
   /** Returns the details of an error without the position and name of the file, which its row has. */
@@ -153,21 +171,40 @@ export function mountUploader(root) {
     input.value = "";
   });
   form.querySelector(".actions").remove();
-  const camera = element("input", { type: "file", accept: "image/*", hidden: true });
-  camera.setAttribute("capture", "environment");
-  camera.addEventListener("change", () => add(camera.files));
-  if (matchMedia("(pointer: coarse)").matches) {
-    const open = element("button", { type: "button", className: "plain", textContent: texts.camera });
-    open.onclick = () => camera.click();
-    input.after(element("span", { className: "sources" }, open, camera));
-  }
+  const sources = element("span", { className: "sources" });
+  const addSource = (textContent, properties, attribute, value) => {
+    const source = element("input", { type: "file", hidden: true, ...properties });
+    source.setAttribute(attribute, value);
+    source.addEventListener("change", () => {
+      add(source.files);
+      source.value = "";
+    });
+    const open = element("button", { type: "button", className: "plain", textContent });
+    open.onclick = () => source.click();
+    sources.append(open, source);
+  };
+  // Phones have a camera, but most of their browsers choose no folders.
+  if (matchMedia("(pointer: coarse)").matches) addSource(texts.camera, { accept: "image/*" }, "capture", "environment");
+  else if ("webkitdirectory" in input) addSource(texts.folder, {}, "webkitdirectory", "");
+  input.after(sources);
   restoreOptions(form);
+  const metadata = form.elements.namedItem("remove_exif");
+  const places = element("span");
+  const change = element("button", { type: "button", className: "plain", textContent: texts.places_change });
+  change.onclick = () => {
+    form.querySelector("details").open = true;
+    metadata.focus();
+  };
+  const sayPlaces = () => (places.textContent = metadata.value === "true" ? texts.places_removed : texts.places_kept);
+  form.addEventListener("change", sayPlaces);
+  sayPlaces();
+  form.querySelector(".drop").after(element("p", { className: "places" }, places, change));
   // Options that were chosen before must not act unseen.
   form.querySelector("details").open = optionsOf(form).some((option) =>
     option.tagName === "SELECT" ? option.selectedIndex > 0 : option.value !== "",
   );
   form.addEventListener("change", () => storeOptions(form));
-  form.after(status, results.section, list);
+  form.after(status, list, results.section);
 
   document.addEventListener("paste", (event) => {
     if (!hasFiles(event.clipboardData)) return;

@@ -1,18 +1,18 @@
-// My images: selection of many, and changes of the selected ones.
+// Selection of many images of the account, and changes of the selected ones; a deletion can be undone for seconds.
 
 import { ApiError, connect } from "./api.js";
 import { copyText } from "./clipboard.js";
-import { rememberList } from "./neighbours.js";
-import { scrollEndlessly } from "./scroll.js";
-import { showPlaceholders } from "./thumbhash.js";
+import { deferDeletion } from "./deletion.js";
+import { selectByDragging } from "./drag.js";
 
 const IDS_PER_REQUEST = 100;
 const texts = JSON.parse(document.getElementById("texts").textContent);
 const grid = document.getElementById("grid");
 const status = document.getElementById("status");
 const say = (key, values) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
-const library = document.getElementById("library");
-const request = connect(library, (seconds) => (status.textContent = say("waiting", { seconds })));
+const settings = document.getElementById("selection");
+const albumId = new URLSearchParams(settings.dataset.query).get("album_id");
+const request = connect(settings, (seconds) => (status.textContent = say("waiting", { seconds })));
 
 const counted = (key, count) => say(`${key}.${count === 1 ? "one" : "other"}`, { count });
 const describe = (error) => (error instanceof ApiError ? error.message : texts.connection);
@@ -27,7 +27,7 @@ function start() {
   // What gets the focus is scrolled to above the bar, which is 0 high while it is hidden.
   new ResizeObserver(() => (document.documentElement.style.scrollPaddingBottom = `${bar.offsetHeight}px`)).observe(bar);
 
-  const items = () => [...grid.querySelectorAll("[data-id]")];
+  const items = () => [...grid.querySelectorAll("[data-id]:not([hidden])")];
 
   function addCheckboxes(root) {
     for (const item of root) {
@@ -51,18 +51,38 @@ function start() {
     else selected.delete(item);
   }
 
-  grid.addEventListener("click", (event) => {
-    const box = event.target.closest("input[type=checkbox]");
-    if (!box) return;
-    const item = box.closest("[data-id]");
+  /** Returns the images from one to another, in either direction. */
+  function between(first, second) {
     const all = items();
-    const from = all.indexOf(last);
-    const to = all.indexOf(item);
+    const [from, to] = [all.indexOf(first), all.indexOf(second)].sort((a, b) => a - b);
+    return from < 0 ? [second] : all.slice(from, to + 1);
+  }
+
+  // Before the handlers that open an image.
+  grid.addEventListener("click", (event) => {
+    const item = event.target.closest("[data-id]");
+    const box = event.target.closest("input[type=checkbox]");
+    // While images are selected, a click on another selects it too; with a keyboard, Enter still opens it.
+    const isToggled = item?.matches("li") && event.target.closest("a") && selected.size > 0 && event.detail > 0;
+    if (!item || !(box || isToggled) || event.ctrlKey || event.metaKey) return;
+    if (!box) {
+      event.preventDefault();
+      event.stopPropagation();
+    }
+    const isSelected = box ? box.checked : !selected.has(item);
     // Shift selects all from the last one that was clicked.
-    const range = event.shiftKey && from >= 0 ? all.slice(Math.min(from, to), Math.max(from, to) + 1) : [item];
-    for (const member of range) mark(member, box.checked);
+    for (const member of event.shiftKey ? between(last, item) : [item]) mark(member, isSelected);
     last = item;
     refresh();
+  }, { capture: true });
+
+  selectByDragging(grid, {
+    between,
+    isSelected: (item) => selected.has(item),
+    mark: (item, isSelected) => {
+      mark(item, isSelected);
+      refresh();
+    },
   });
 
   async function change(method, path, body, onItem) {
@@ -93,6 +113,19 @@ function start() {
     }
   }
 
+  const deletion = deferDeletion(request, {
+    describe: (count) => counted("deleted", count),
+    onDone: (failed) => (status.textContent = failed ? counted("some_failed", failed) : texts.done),
+    onError: (error) => (status.textContent = describe(error)),
+  });
+
+  function deleteSelected() {
+    const leaving = [...selected];
+    for (const item of leaving) mark(item, false);
+    refresh();
+    deletion.begin(leaving);
+  }
+
   const remove = (item) => {
     selected.delete(item);
     item.remove();
@@ -108,6 +141,7 @@ function start() {
       item.cells[5].textContent = isPublic ? texts.public : texts.private;
       return;
     }
+    item.toggleAttribute("data-private", !isPublic);
     item.querySelector(".badge:not(.animated)")?.remove();
     if (isPublic) return;
     item.append(Object.assign(document.createElement("span"), { className: "badge", textContent: texts.private }));
@@ -118,7 +152,7 @@ function start() {
     const ids = items().filter((item) => selected.has(item)).map((item) => item.dataset.id);
     const missing = new Set(ids);
     const records = new Map();
-    const query = new URLSearchParams(library.dataset.query);
+    const query = new URLSearchParams(settings.dataset.query);
     query.set("per_page", IDS_PER_REQUEST);
     for (let pages = Math.ceil(items().length / IDS_PER_REQUEST) + 1; pages > 0 && missing.size > pages; pages--) {
       const { images, pagination } = await request("GET", `/images?${query}`);
@@ -145,7 +179,7 @@ function start() {
     if (value === "-") return;
     const name = value ? selectedOptions[0].textContent : "";
     change("PATCH", "/images", { album_id: value ? Number(value) : null }, (item) => {
-      if (new URLSearchParams(location.search).get("album_id")) remove(item);
+      if (albumId && albumId !== value) remove(item);
       else if (item.tagName === "TR") item.cells[6].textContent = name;
     });
   }
@@ -156,9 +190,7 @@ function start() {
     if (action === "none") [...selected].forEach((item) => mark(item, false));
     if (action === "public") setPublic(true);
     if (action === "private") setPublic(false);
-    if (action === "delete" && confirm(counted("confirm_delete", selected.size))) {
-      change("POST", "/images/delete", {}, remove);
-    }
+    if (action === "delete") deleteSelected();
     // The choice itself changes nothing: the arrow keys of a keyboard pass over all values.
     if (action === "album") moveTo(bar.querySelector("[data-choice=album]"));
     if (action === "copy") copyLinks(bar.querySelector("[data-choice=copy]").value);
@@ -170,9 +202,6 @@ function start() {
     grid.tBodies?.[0] ?? grid,
     { childList: true },
   );
-  showPlaceholders(grid);
-  scrollEndlessly(grid, texts);
-  rememberList(grid);
 }
 
 if (grid) start();

@@ -1,0 +1,164 @@
+"""Selecting, moving, publishing and deleting many images in Chromium: in the library and in albums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+from tests.outside.browser.tabs import LIMITS, PASSWORD, PATIENT, OpenTab, Watched
+
+from imagehost_core.testing import make_image
+from imagehost_server.testing import RunningServer, running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, StorageState
+
+pytestmark = pytest.mark.external
+
+COUNT = 12
+SELECTED = "#grid .selected"
+UNDO = "[data-action=undo]"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    directory = tmp_path_factory.mktemp("selection")
+    (directory / "password").write_text(PASSWORD, encoding="utf-8")
+    variables = {**LIMITS, **PATIENT, "IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password")}
+    with running(directory / "data", variables=variables) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def origin(server: RunningServer) -> str:
+    return server.base_url.removesuffix("/v1")
+
+
+@pytest.fixture
+def client(server: RunningServer) -> Iterator[httpx2.Client]:
+    headers = {"Authorization": f"Bearer {server.token}"}
+    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+        yield client
+
+
+@pytest.fixture
+def album(client: httpx2.Client) -> int:
+    """An album of its own with 12 images."""
+    created = client.post("/albums", json={"name": "Boats"}).raise_for_status().json()
+    album_id = int(created["data"]["id"])
+    files = [("files[]", (f"{n}.png", make_image(300, 200 + n))) for n in range(COUNT)]
+    client.post("/upload", files=files, data={"album_id": str(album_id)}).raise_for_status()
+    return album_id
+
+
+@pytest.fixture
+def tab(open_tab: OpenTab, origin: str, album: int, session_cookies: StorageState) -> Watched:
+    """The page of the album."""
+    tab: Watched = open_tab(storage_state=session_cookies)
+    tab.page.goto(f"{origin}/albums/{album}")
+    tab.page.locator("#grid input").nth(COUNT - 1).wait_for()
+    return tab
+
+
+def middle(page: Page, index: int) -> tuple[float, float]:
+    """Return the middle of an image of the grid."""
+    box = page.locator("#grid li").nth(index).bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def count_in(client: httpx2.Client, album: int) -> int:
+    return int(client.get(f"/albums/{album}").raise_for_status().json()["data"]["image_count"])
+
+
+def test_images_are_selected_by_shift_and_by_dragging_and_a_click_opens_the_others(tab: Watched) -> None:
+    page = tab.page
+    page.locator("#grid li a").nth(3).click()
+    page.locator("dialog.lightbox").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("#grid input").nth(0).click()
+    page.locator("#grid input").nth(2).click(modifiers=["Shift"])
+    assert page.locator(SELECTED).count() == 3
+    # While some are selected, a click selects another.
+    page.locator("#grid li a").nth(4).click(position={"x": 60, "y": 60})
+    assert page.locator(SELECTED).count() == 4
+    page.click("text=Select none")
+    page.mouse.move(*middle(page, 1))
+    page.mouse.down()
+    page.mouse.move(*middle(page, 5), steps=8)
+    assert page.locator(SELECTED).count() == 5
+    page.mouse.move(*middle(page, 3), steps=8)
+    page.mouse.up()
+    assert page.locator(SELECTED).count() == 3
+    assert not page.locator("dialog.lightbox").is_visible()
+    assert tab.errors == []
+
+
+def test_images_of_an_album_are_published_and_moved(tab: Watched, client: httpx2.Client, album: int) -> None:
+    page = tab.page
+    page.locator("#grid input").nth(0).click()
+    page.click("text=Make private")
+    page.locator("#status", has_text="Done").wait_for()
+    assert page.locator("#grid li[data-private] .badge").inner_text() == "private"
+    page.locator("#grid input").nth(1).click()
+    page.select_option("[data-choice=album]", "")
+    page.click("[data-action=album]")
+    page.wait_for_function(f"() => document.querySelectorAll('#grid li').length === {COUNT - 2}")
+    assert count_in(client, album) == COUNT - 2
+
+
+def test_a_deletion_is_undone_or_sent_after_some_seconds(
+    tab: Watched, client: httpx2.Client, album: int
+) -> None:
+    page = tab.page
+    page.clock.install()
+    page.reload()
+    for is_undone in (True, False):
+        page.locator("#grid input").nth(0).click()
+        page.locator("#grid input").nth(1).click()
+        page.click("[data-action=delete]")
+        page.locator(".undo", has_text="2 images deleted").wait_for()
+        assert page.locator("#grid li:visible").count() == COUNT - 2
+        page.clock.run_for(5_000)
+        assert count_in(client, album) == COUNT
+        if is_undone:
+            # It has the focus.
+            page.keyboard.press("Enter")
+            page.clock.run_for(60_000)
+            assert page.locator("#grid li:visible").count() == COUNT
+            assert count_in(client, album) == COUNT
+    page.clock.run_for(5_000)
+    page.locator("#status", has_text="Done").wait_for()
+    assert page.locator("#grid li").count() == count_in(client, album) == COUNT - 2
+
+
+def test_a_deletion_is_sent_when_the_page_is_left(
+    tab: Watched, client: httpx2.Client, album: int, origin: str
+) -> None:
+    page = tab.page
+    page.locator("#grid input").nth(0).click()
+    image_id = page.locator(SELECTED).get_attribute("data-id")
+    page.click("[data-action=delete]")
+    page.locator(UNDO).wait_for()
+    page.goto(f"{origin}/login")
+    while count_in(client, album) == COUNT:
+        page.evaluate("0")
+    assert httpx2.get(f"{origin}/img/{image_id}").status_code == 404
+
+
+def test_images_that_could_not_be_deleted_are_shown_again(
+    tab: Watched, client: httpx2.Client, album: int
+) -> None:
+    page = tab.page
+    page.clock.install()
+    page.reload()
+    page.locator("#grid input").nth(0).click()
+    page.click("[data-action=delete]")
+    page.context.set_offline(True)
+    page.clock.run_for(9_000)
+    page.locator("#status", has_text="could not be reached").wait_for()
+    assert page.locator("#grid li:visible").count() == COUNT
+    page.context.set_offline(False)
+    assert count_in(client, album) == COUNT
