@@ -86,7 +86,9 @@ def test_of_two_hosts_that_start_at_once_on_one_database_one_creates_the_credent
     def start_host(name: str) -> str | None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "images").symlink_to(tmp_path / "images")
-        with ImageHost.open(tmp_path / name, settings=Settings(database=postgres_url)) as host:
+        with ImageHost.open(
+            tmp_path / name, settings=Settings(database=postgres_url, base_url="http://localhost/v1")
+        ) as host:
             barrier.wait(30)
             credentials = create_initial_credentials(host, tmp_path / name)
             barrier.wait(30)

@@ -151,9 +151,8 @@ class Links:
 class UrlBuilder:
     """Builder of image URLs; without a base URL, its methods raise `BaseUrlError`.
 
-    Args:
-        base_url: The URL of the HTTP interface, ending in `/v1`; "" if there is none.
-        cdn_url: The URL of the image delivery route; "" if there is none. Neither has a trailing slash.
+    `base_url` is the URL of the HTTP interface, ending in `/v1`, and `cdn_url` that of the image delivery
+    route. Each is "" if there is none, and neither has a trailing slash.
     """
 
     _base_url: str = ""

@@ -7,7 +7,6 @@ bytes, without any image work. `open` returns the bytes.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -29,7 +28,7 @@ from imagehost_core.services.access import SigningKeys, can_view, is_restricted,
 from imagehost_core.services.rendering import RenderingService, cache_key, choose_format, new_job
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
-from imagehost_core.storage.durable import translate_disk_errors
+from imagehost_core.storage.durable import read_nowait, translate_disk_errors
 from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import (
@@ -124,11 +123,11 @@ class Blob:
 
     def read_cached(self, start: int, stop: int) -> bytes | None:
         """Return the bytes as `read` does, or fewer, if that needs no disk; otherwise `None`."""
-        if sys.platform == "linux" and self._file is not None:
+        if self._file is not None:
             piece = bytearray(min(stop, self.size) - start)
             # An error: they are not in the page cache, or the file system cannot tell.
             with suppress(OSError):
-                size = os.preadv(self._file.fileno(), [piece], self._offset + start, os.RWF_NOWAIT)
+                size = read_nowait(self._file.fileno(), piece, self._offset + start)
                 return bytes(memoryview(piece)[:size])
         return None
 

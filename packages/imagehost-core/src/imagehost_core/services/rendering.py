@@ -27,8 +27,7 @@ from imagehost_core.models import Image, ImageInfo
 from imagehost_core.pixels import codec_fingerprint
 from imagehost_core.steps import QueueSteps
 from imagehost_core.storage import MASTER
-from imagehost_core.storage.blob_store import derivative_name
-from imagehost_core.storage.checksums import recorded_checksum
+from imagehost_core.storage.blob_store import derivative_name, recorded_checksum
 from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.transform import (
     AUTO,

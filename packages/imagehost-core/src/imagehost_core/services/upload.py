@@ -33,8 +33,7 @@ from imagehost_core.services.references import Owner, get_account
 from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import Settings
 from imagehost_core.storage import StagedFile
-from imagehost_core.storage.blob_store import MASTER, derivative_name
-from imagehost_core.storage.checksums import file_checksum
+from imagehost_core.storage.blob_store import MASTER, derivative_name, file_checksum
 from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES

@@ -230,3 +230,15 @@ def remove_tree(path: Path) -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink()
+
+
+def read_nowait(descriptor: int, buffer: bytearray, offset: int) -> int:
+    """Read from the page cache as `os.preadv` does, and return the number of bytes; never wait for the disk.
+
+    Raises:
+        OSError: The bytes are not in the page cache (`BlockingIOError`), the file system cannot tell (tmpfs),
+            or the system is not Linux.
+    """
+    if sys.platform == "linux":
+        return os.preadv(descriptor, [buffer], offset, os.RWF_NOWAIT)
+    raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))

@@ -12,8 +12,7 @@ from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InternalError, UnavailableError, ValidationError
 from imagehost_core.jobs import IngestJob
 from imagehost_core.models import Image
-from imagehost_core.storage.blob_store import derivative_name
-from imagehost_core.storage.checksums import file_checksum
+from imagehost_core.storage.blob_store import derivative_name, file_checksum
 from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.transform import Size
 from imagehost_core.workers import ImageExecutor, ingest_cost

@@ -27,8 +27,7 @@ from imagehost_core.maintenance.check.derivative_repair import DerivativeRepaire
 from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, Finding, FindingKind
 from imagehost_core.models import Image
 from imagehost_core.storage import MASTER
-from imagehost_core.storage.blob_store import DERIVATIVE_PREFIX, derivative_name
-from imagehost_core.storage.checksums import checksum
+from imagehost_core.storage.blob_store import DERIVATIVE_PREFIX, checksum, derivative_name
 from imagehost_core.storage.image_store import ImageFiles
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -30,7 +29,7 @@ from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
 from imagehost_core.storage.cache.background_sweep import BackgroundSweep
 from imagehost_core.storage.cache.eviction import evict_least_recently_used, never
-from imagehost_core.storage.durable import make_directory, open_owner_only, translate_disk_full
+from imagehost_core.storage.durable import make_directory, open_owner_only, read_nowait, translate_disk_full
 from imagehost_core.storage.layout import file_sizes, misplaced_paths, shard
 
 MEMORY_ENTRY_BYTES = 512
@@ -139,12 +138,12 @@ class VariantCache:
         larger than `LARGE_VARIANT_BYTES`.
         """
         generation = self._generations.read(image_id)
-        if sys.platform != "linux" or generation is None:
+        if generation is None:
             return None
         # Text, because objects of pathlib would take as long as everything else here.
         path = f"{self._root}/{shard(image_id)}/{image_id}/{key}"
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY)
         except OSError:
             return None
         try:
@@ -152,7 +151,7 @@ class VariantCache:
             if status.st_size > LARGE_VARIANT_BYTES:
                 return None
             content = bytearray(status.st_size)
-            os.preadv(descriptor, [content], 0, os.RWF_NOWAIT)
+            read_nowait(descriptor, content, 0)
             data = _decode(content)
             # A deletion has removed the file if it is invalid now.
             if data is None or self._generations.read(image_id) != generation:

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from imagehost_core.errors import EngineUnavailableError, InternalError, NotFoundError, UnavailableError
 from imagehost_core.ids import ImageId, delivery_not_found_text
 from imagehost_core.installation import RECORD_NAME
-from imagehost_core.storage.blob_store import MASTER, is_file_name
+from imagehost_core.storage.blob_store import MASTER, has_checksum, is_file_name
 from imagehost_core.storage.cache.blob_cache import BlobCache
-from imagehost_core.storage.checksums import has_checksum
 from imagehost_core.storage.layout import shard
 from imagehost_core.storage.object.client import IMAGES, PROBE, ObjectClient, owner
 from imagehost_core.storage.object.retries import CircuitBreaker, RetryPolicy
