@@ -310,6 +310,14 @@ MEASUREMENTS: list[tuple[Measurement, dict[tuple[str, ...], float]]] = [
         },
     ),
     (
+        observer.StoreRequestEnded(operation="get", succeeded=False, seconds=0.25),
+        {("object_store_request_duration_seconds_sum", "get", "failed"): 0.25},
+    ),
+    (
+        observer.StoreBytesTransferred(operation="put", size_bytes=13),
+        {("object_store_bytes_total", "put"): 13},
+    ),
+    (
         observer.DeliveryAttempted(succeeded=False, seconds=6.0),
         {("webhook_attempt_duration_seconds_sum", "failed"): 6},
     ),

@@ -16,6 +16,7 @@ from tests.core.services.conftest import ONE_WORKER
 from tests.core.services.orphans import store_orphan
 from tests.object_store import S3Server, open_url
 from tests.server.tls import create_certificate
+from tests.tcp_proxy import run_tcp_proxy
 
 from imagehost_core import (
     ConflictError,
@@ -28,6 +29,7 @@ from imagehost_core import (
 )
 from imagehost_core.context import open_context
 from imagehost_core.errors import EngineUnavailableError
+from imagehost_core.observer import Measurement, StoreBytesTransferred, StoreRequestEnded
 from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import Settings, SettingsError, StorageSettings
 from imagehost_core.testing import make_image
@@ -77,6 +79,42 @@ def test_an_image_is_uploaded_delivered_rendered_and_deleted(url: str, opened: O
     assert not files(tmp_path / "data" / "cache")
     with pytest.raises(NotFoundError):
         host.delivery.resolve(f"{image.id}.png")
+
+
+def test_requests_to_the_store_and_their_bytes_are_measured(url: str, tmp_path: Path) -> None:
+    measured = list[Measurement]()
+    with ImageHost.open(tmp_path / "data", settings=settings_of(url), observe=measured.append) as host:
+        image = host.upload(LARGE, owner="admin", convert_to_webp=False)
+        stored = [entry["size"] for page in open_url(url).list("images/") for entry in page]
+        assert sum_of_bytes(measured, "create") == sum(stored)
+        assert sum_of_bytes(measured, "put") > 0, "the record of the installation"
+        before = sum_of_bytes(measured, "get")
+        with host.delivery.open(host.delivery.resolve(f"{image.id}.png")):
+            assert sum_of_bytes(measured, "get") == before + len(LARGE)
+        host.images.delete(image.id, owner="admin")
+    requests = [each for each in measured if isinstance(each, StoreRequestEnded)]
+    assert {each.operation for each in requests} == {"head", "create", "put", "get", "list", "delete"}
+    assert all(each.succeeded and 0 < each.seconds < 60 for each in requests)
+    assert sum(each.operation == "create" for each in requests) == len(stored)
+
+
+def sum_of_bytes(measured: list[Measurement], operation: str) -> int:
+    found = (each for each in measured if isinstance(each, StoreBytesTransferred))
+    return sum(each.size_bytes for each in found if each.operation == operation)
+
+
+def test_the_probes_of_a_store_that_does_not_respond_are_measured(
+    s3_server: S3Server, tmp_path: Path
+) -> None:
+    measured = list[Measurement]()
+    with run_tcp_proxy(int(s3_server.endpoint.rpartition(":")[2])) as proxy:
+        settings = settings_of(s3_server.url(endpoint=f"http://127.0.0.1:{proxy.port}"))
+        with ImageHost.open(tmp_path / "data", settings=settings, observe=measured.append) as host:
+            measured.clear()
+            proxy.cut()
+            assert not host.maintenance.statistics().storage_responds
+    failed = [each for each in measured if isinstance(each, StoreRequestEnded) and not each.succeeded]
+    assert {each.operation for each in failed} == {"list"}
 
 
 def test_a_host_with_an_empty_cache_renders_from_the_store(url: str, opened: Open, tmp_path: Path) -> None:

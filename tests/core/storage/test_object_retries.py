@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from obstore.exceptions import GenericError
+from obstore.exceptions import GenericError, PermissionDeniedError
 
 from imagehost_core.errors import UnavailableError
+from imagehost_core.observer import Measurement, StoreRequestEnded
 from imagehost_core.storage.object.retries import (
     MAX_RETRY_SECONDS,
     PAUSE_SECONDS,
@@ -41,6 +43,34 @@ def test_no_request_is_sent_after_half_of_the_time(seconds: float, each: float, 
     assert sent[0] == 100
     assert sent[-1] <= 100 + seconds / 2
     assert sent[-1] <= 100 + each + MAX_RETRY_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("response", "results"),
+    [
+        (None, [False, False, True]),
+        (FileNotFoundError(), [False, False, True]),
+        (PermissionDeniedError("denied"), [False, False, False]),
+        (OSError("the disk is full"), [False, False]),
+    ],
+)
+def test_each_request_is_measured_and_fails_unless_the_store_has_responded(
+    response: Exception | None, results: list[bool]
+) -> None:
+    now, failures, measured = 100.0, [GenericError("does not respond")] * 2, list[Measurement]()
+
+    def request() -> None:
+        nonlocal now
+        now += 0.5
+        if failures:
+            raise failures.pop()
+        if response is not None:
+            raise response
+
+    policy = RetryPolicy(20, clock=lambda: now, sleep=lambda _: None, observe=measured.append)
+    with suppress(OSError, UnavailableError):
+        policy.run(request, "get images/x")
+    assert measured == [StoreRequestEnded("get", succeeded, 0.5) for succeeded in results]
 
 
 class Store:

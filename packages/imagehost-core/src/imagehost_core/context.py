@@ -137,6 +137,7 @@ def open_context(
                     exists,
                     # The host can serve what it has cached.
                     is_required=read_record(database) is None,
+                    observe=env.observe,
                 )
             )
         )

@@ -181,6 +181,34 @@ class VariantsEvicted(Measurement):
     size_bytes: int
 
 
+@frozen
+class StoreRequestEnded(Measurement):
+    """A request to the object store has ended; one that is sent again is another.
+
+    Attributes:
+        operation: `head`, `create`, `put`, `get`, `list` or `delete`.
+        succeeded: Whether the store has responded, also that there is no such object.
+        seconds: How long it took, with the body.
+    """
+
+    operation: str
+    succeeded: bool
+    seconds: float
+
+
+@frozen
+class StoreBytesTransferred(Measurement):
+    """The bytes of an object were sent to the object store, or received from it.
+
+    Attributes:
+        operation: `create`, `put` or `get`.
+        size_bytes: Their number.
+    """
+
+    operation: str
+    size_bytes: int
+
+
 Observer = Callable[[Measurement], None]
 """Receives each measurement."""
 

@@ -223,6 +223,17 @@ TRANSACTION_WAIT = _histogram(
     "Time that write transactions waited for other writes.",
     _TRANSACTION_SECONDS,
 )
+STORE_SECONDS = _histogram(
+    "imagehost_object_store_request_duration_seconds",
+    "Time of requests to the object store, each attempt and probe on its own, by `ok` or `failed`.",
+    _REQUEST_SECONDS,
+    *("operation", "result"),
+)
+STORE_BYTES = _counter(
+    "imagehost_object_store_bytes",
+    "Bytes of objects that were sent to the object store (`create`, `put`) or received from it (`get`).",
+    "operation",
+)
 DELIVERY_SECONDS = _histogram(
     "imagehost_webhook_attempt_duration_seconds",
     "Time of attempts to deliver webhooks, by `ok` or `failed`.",
@@ -546,6 +557,10 @@ class Recorder:
                 self._inc(UPLOADS, code)
                 self._inc(UPLOAD_RECEIVED, amount=received_bytes)
                 self._inc(UPLOAD_STORED, amount=stored_bytes)
+            case observer.StoreRequestEnded(operation, succeeded, seconds):
+                self._time(STORE_SECONDS, seconds, operation, "ok" if succeeded else "failed")
+            case observer.StoreBytesTransferred(operation, size_bytes):
+                self._inc(STORE_BYTES, operation, amount=size_bytes)
             case observer.DeliveryAttempted(succeeded, seconds):
                 self._time(DELIVERY_SECONDS, seconds, "ok" if succeeded else "failed")
             case observer.CachePurgeAttempted(succeeded, seconds, given_up):

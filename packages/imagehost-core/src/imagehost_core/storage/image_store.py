@@ -9,6 +9,7 @@ from attrs import frozen
 
 from imagehost_core.errors import EngineUnavailableError
 from imagehost_core.ids import ImageId
+from imagehost_core.observer import Observer, ignore
 from imagehost_core.settings import SettingsError, StorageSettings, parse_storage_url
 from imagehost_core.storage.blob_store import BlobStore
 from imagehost_core.storage.cache.blob_cache import BlobCache
@@ -54,6 +55,7 @@ def open_image_store(
     exists: Callable[[ImageId], bool],
     *,
     is_required: bool = True,
+    observe: Observer = ignore,
 ) -> BlobStore:
     """Return the blob store that the settings name, after a request that shows whether it can be used.
 
@@ -64,6 +66,7 @@ def open_image_store(
         settings: The settings of storage.
         exists: Returns whether an image exists now.
         is_required: Whether a store that does not respond is an error, and not only logged.
+        observe: Receives the measurements of requests to an object store.
 
     Raises:
         EngineUnavailableError: The store does not respond, or the bucket does not exist, yet.
@@ -96,4 +99,4 @@ def open_image_store(
         if is_required:
             raise
         log.warning("image store does not respond: error=%s", error.details)
-    return ObjectBlobStore(store, cache, settings.timeout_seconds, probe)
+    return ObjectBlobStore(store, cache, settings.timeout_seconds, probe, observe)

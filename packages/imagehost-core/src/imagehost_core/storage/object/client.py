@@ -15,6 +15,7 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.ids import ImageId, is_image_id
+from imagehost_core.observer import StoreBytesTransferred
 from imagehost_core.storage.blob_store import file_sha256
 from imagehost_core.storage.durable import open_owner_only, translate_disk_full
 from imagehost_core.storage.layout import shard
@@ -97,6 +98,7 @@ class ObjectClient:
             if attempts > 1 and self._sha256(key) == digest:
                 return
             raise FileExistsError(errno.EEXIST, "the object exists already", key) from error
+        self.retry.observe(StoreBytesTransferred("create", len(data)))
         # The entity tag of S3 is the MD5, unless the store encrypts with a key of its own.
         if (result["e_tag"] or "").strip('"') != md5(data, usedforsecurity=False).hexdigest():
             self._require_sha256(key, digest)
@@ -111,6 +113,7 @@ class ObjectClient:
             self.store.put, key, path, chunk_size=self.part_bytes, max_concurrency=_CONCURRENT_PARTS
         )
         self.retry.run(put, f"put {key}")
+        self.retry.observe(StoreBytesTransferred("put", path.stat().st_size))
         self._require_sha256(key, file_sha256(path))
 
     def download(self, key: str, path: Path) -> int:
@@ -144,6 +147,7 @@ class ObjectClient:
             UnavailableError: The store did not respond in time.
         """
         self.retry.run(lambda: self.store.put(key, data, use_multipart=False), f"put {key}")
+        self.retry.observe(StoreBytesTransferred("put", len(data)))
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; those that are missing are ignored."""
@@ -225,6 +229,8 @@ class ObjectClient:
             return self.retry.run(receive, f"get {key}")
         except PreconditionError as error:
             raise UnavailableError(NO_RESPONSE) from failure(f"get {key}", error)
+        finally:
+            self.retry.observe(StoreBytesTransferred("get", received))
 
     def _sha256(self, key: str) -> str:
         digest = sha256()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from imagehost_core.errors import EngineUnavailableError, InternalError, NotFoundError, UnavailableError
 from imagehost_core.ids import ImageId, delivery_not_found_text
 from imagehost_core.installation import RECORD_NAME
+from imagehost_core.observer import Observer, ignore
 from imagehost_core.storage.blob_store import MASTER, has_checksum, is_file_name
 from imagehost_core.storage.cache.blob_cache import BlobCache
 from imagehost_core.storage.layout import shard
@@ -53,6 +54,7 @@ class ObjectBlobStore:
         cache: The cache of this host.
         timeout_seconds: The longest duration of an operation on one file.
         probe: The same store with shorter timeouts, for `check_ready`.
+        observe: Receives the measurements of requests to the store.
     """
 
     def __init__(
@@ -61,10 +63,11 @@ class ObjectBlobStore:
         cache: BlobCache,
         timeout_seconds: float = 20.0,
         probe: ObjectStore | None = None,
+        observe: Observer = ignore,
     ) -> None:
-        self._probe = ObjectClient(probe or store, RetryPolicy(0))
+        self._probe = ObjectClient(probe or store, RetryPolicy(0, observe=observe))
         self._breaker = CircuitBreaker(self._request_list)
-        self._retry = RetryPolicy(timeout_seconds, self._breaker)
+        self._retry = RetryPolicy(timeout_seconds, self._breaker, observe=observe)
         self._client = ObjectClient(store, self._retry)
         self._cache = cache
         self._store_time: tuple[float, datetime] | None = None

@@ -24,6 +24,7 @@ from obstore.exceptions import (
 )
 
 from imagehost_core.errors import UnavailableError
+from imagehost_core.observer import Observer, StoreRequestEnded, ignore
 
 T = TypeVar("T")
 _DENIED = (PermissionDeniedError, UnauthenticatedError)
@@ -137,6 +138,7 @@ class RetryPolicy:
         clock: The source of monotonic time in seconds.
         sleep: Waits for a number of seconds.
         jitter: Returns a factor from 0 to 1.
+        observe: Receives the measurement of each request.
     """
 
     seconds: float
@@ -144,6 +146,7 @@ class RetryPolicy:
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     jitter: Callable[[], float] = field(default=random.random, repr=False)
+    observe: Observer = field(default=ignore, repr=False)
 
     def start(self) -> float:
         """Return the time until which requests of an operation that begins now may be sent."""
@@ -154,7 +157,7 @@ class RetryPolicy:
 
         Args:
             request: Sends the request.
-            what: The operation, for messages.
+            what: The operation and its object, for messages and measurements.
             until: The time from `start` after which no request is sent; by default that of a new operation.
 
         Raises:
@@ -169,12 +172,14 @@ class RetryPolicy:
         while True:
             if self.breaker is not None:
                 self.breaker.require_closed()
+            started = self.clock()
             try:
                 result = request()
             except _OUTCOMES:
-                self._record_response()
+                self._record_response(what, started)
                 raise
             except (BaseError, IncompleteObjectError) as error:
+                self._measure(what, started, succeeded=False)
                 cause = failure(what, error)
                 if is_rejection(error):
                     raise UnavailableError(NO_RESPONSE) from cause
@@ -191,12 +196,17 @@ class RetryPolicy:
                 self.sleep(wait)
                 delay = min(2 * delay, _MAX_DELAY_SECONDS)
             else:
-                self._record_response()
+                self._record_response(what, started)
                 return result
 
-    def _record_response(self) -> None:
+    def _record_response(self, what: str, started: float) -> None:
+        self._measure(what, started, succeeded=True)
         if self.breaker is not None:
             self.breaker.close()
+
+    def _measure(self, what: str, started: float, *, succeeded: bool) -> None:
+        operation = what.partition(" ")[0]
+        self.observe(StoreRequestEnded(operation, succeeded, self.clock() - started))
 
 
 def failure(what: str, error: BaseException) -> ObjectStoreError:
