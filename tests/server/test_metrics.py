@@ -310,6 +310,21 @@ MEASUREMENTS: list[tuple[Measurement, dict[tuple[str, ...], float]]] = [
         },
     ),
     (
+        observer.SharedDatabaseLoad(
+            connections_used=4, connections_waiting=3, lease_age_seconds=0.5, changes_waiting=2
+        ),
+        {
+            ("database_connections_used",): 4,
+            ("database_connections_waiting",): 3,
+            ("cache_lease_age_seconds",): 0.5,
+            ("cache_invalidations_waiting",): 2,
+        },
+    ),
+    (
+        observer.InvalidationEnded(seconds=3.5, acknowledged=False),
+        {("cache_invalidation_wait_seconds_sum", "expired"): 3.5},
+    ),
+    (
         observer.StoreRequestEnded(operation="get", succeeded=False, seconds=0.25),
         {("object_store_request_duration_seconds_sum", "get", "failed"): 0.25},
     ),

@@ -5,14 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from obstore.exceptions import GenericError, PermissionDeniedError
+from tests.object_store import memory_store
 
 from imagehost_core.errors import UnavailableError
-from imagehost_core.observer import Measurement, StoreRequestEnded
+from imagehost_core.observer import Measurement, StoreBytesTransferred, StoreRequestEnded
+from imagehost_core.storage.object.client import ObjectClient
 from imagehost_core.storage.object.retries import (
     MAX_RETRY_SECONDS,
     PAUSE_SECONDS,
@@ -71,6 +74,15 @@ def test_each_request_is_measured_and_fails_unless_the_store_has_responded(
     with suppress(OSError, UnavailableError):
         policy.run(request, "get images/x")
     assert measured == [StoreRequestEnded("get", succeeded, 0.5) for succeeded in results]
+
+
+def test_the_bytes_of_a_large_object_are_measured_when_it_is_sent_and_verified(tmp_path: Path) -> None:
+    measured = list[Measurement]()
+    client = ObjectClient(memory_store(), RetryPolicy(20, observe=measured.append), part_bytes=5)
+    (tmp_path / "file").write_bytes(b"x" * 13)
+    client.overwrite("images/x", tmp_path / "file")
+    sizes = [each for each in measured if isinstance(each, StoreBytesTransferred)]
+    assert sizes == [StoreBytesTransferred("put", 13), StoreBytesTransferred("get", 13)]
 
 
 class Store:

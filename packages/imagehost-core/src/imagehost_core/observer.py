@@ -209,6 +209,36 @@ class StoreBytesTransferred(Measurement):
     size_bytes: int
 
 
+@frozen
+class SharedDatabaseLoad(Measurement):
+    """The load of this process as a user of a database that several hosts share, each second.
+
+    Attributes:
+        connections_used: The number of connections of the pool that are in use.
+        connections_waiting: The number of threads that wait for one.
+        lease_age_seconds: How long ago the lease of the caches began, also of one that is over.
+        changes_waiting: The number of changes that other hosts have not acknowledged yet.
+    """
+
+    connections_used: int
+    connections_waiting: int
+    lease_age_seconds: float
+    changes_waiting: int
+
+
+@frozen
+class InvalidationEnded(Measurement):
+    """A change no longer waits until other hosts have invalidated their caches.
+
+    Attributes:
+        seconds: How long it waited.
+        acknowledged: Whether all have acknowledged it, or else their leases have ended.
+    """
+
+    seconds: float
+    acknowledged: bool
+
+
 Observer = Callable[[Measurement], None]
 """Receives each measurement."""
 

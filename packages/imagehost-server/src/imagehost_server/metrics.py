@@ -223,6 +223,26 @@ TRANSACTION_WAIT = _histogram(
     "Time that write transactions waited for other writes.",
     _TRANSACTION_SECONDS,
 )
+CONNECTIONS_USED = _gauge(
+    "imagehost_database_connections_used", "Connections of the pools to PostgreSQL that are in use."
+)
+CONNECTIONS_WAITING = _gauge(
+    "imagehost_database_connections_waiting", "Threads that wait for a connection to PostgreSQL."
+)
+LEASE_AGE = _gauge(
+    "imagehost_cache_lease_age_seconds",
+    "How long ago the lease began that lets a process serve from memory; of the oldest. It lasts 3 seconds.",
+    mode="livemax",
+)
+INVALIDATIONS_WAITING = _gauge(
+    "imagehost_cache_invalidations_waiting", "Changes that wait until other hosts have acknowledged them."
+)
+INVALIDATION_WAIT = _histogram(
+    "imagehost_cache_invalidation_wait_seconds",
+    "Time that changes waited for other hosts: all have `acknowledged` them, or their leases have `expired`.",
+    _TRANSACTION_SECONDS,
+    "result",
+)
 STORE_SECONDS = _histogram(
     "imagehost_object_store_request_duration_seconds",
     "Time of requests to the object store, each attempt and probe on its own, by `ok` or `failed`.",
@@ -557,6 +577,13 @@ class Recorder:
                 self._inc(UPLOADS, code)
                 self._inc(UPLOAD_RECEIVED, amount=received_bytes)
                 self._inc(UPLOAD_STORED, amount=stored_bytes)
+            case observer.SharedDatabaseLoad(used, waiting, lease_age_seconds, changes_waiting):
+                self._metrics[CONNECTIONS_USED].set(used)
+                self._metrics[CONNECTIONS_WAITING].set(waiting)
+                self._metrics[LEASE_AGE].set(lease_age_seconds)
+                self._metrics[INVALIDATIONS_WAITING].set(changes_waiting)
+            case observer.InvalidationEnded(seconds, acknowledged):
+                self._time(INVALIDATION_WAIT, seconds, "acknowledged" if acknowledged else "expired")
             case observer.StoreRequestEnded(operation, succeeded, seconds):
                 self._time(STORE_SECONDS, seconds, operation, "ok" if succeeded else "failed")
             case observer.StoreBytesTransferred(operation, size_bytes):

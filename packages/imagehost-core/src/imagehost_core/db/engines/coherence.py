@@ -13,7 +13,7 @@ import os
 import selectors
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from typing import Any
@@ -25,11 +25,13 @@ from imagehost_core.db.engines.database import ProcessCaches
 from imagehost_core.db.engines.member_rows import Acknowledgement, PostgresMemberTable
 from imagehost_core.db.engines.membership import (
     HEARTBEAT_SECONDS,
+    LEASE_SECONDS,
     ChangeTracker,
     Member,
     SilenceDetector,
 )
 from imagehost_core.db.engines.postgres_connection import read_server_clock
+from imagehost_core.observer import InvalidationEnded, Observer, SharedDatabaseLoad
 
 RECONNECT_SECONDS = 0.5
 """Seconds between two attempts to connect."""
@@ -47,13 +49,17 @@ class CacheCoherence:
         connect: Connects to the database, in autocommit mode.
         caches: The caches of this process.
         server_clock: The clock of the server, which is read again from time to time.
+        read_pool: Returns the statistics of the pool of connections, as psycopg_pool names them.
+        observe: Receives the measurements.
     """
 
     def __init__(
         self,
         connect: Callable[[], psycopg.Connection[dict[str, Any]]],
         caches: ProcessCaches,
-        server_clock: SynchronizedClock | None = None,
+        server_clock: SynchronizedClock | None,
+        read_pool: Callable[[], Mapping[str, int]],
+        observe: Observer,
     ) -> None:
         self.id = os.urandom(8).hex()
         self.host = caches.host
@@ -61,6 +67,8 @@ class CacheCoherence:
         self._caches = caches
         self._server_clock = server_clock
         self._clock = caches.lease.clock
+        self._read_pool, self._observe = read_pool, observe
+        self._lease_started = self._clock()
         self._tracker = ChangeTracker(self._clock)
         self._wake_receiver, self._wake_sender = socket.socketpair()
         for end in (self._wake_receiver, self._wake_sender):
@@ -75,9 +83,12 @@ class CacheCoherence:
 
     def wait_for_members(self, transaction_id: int) -> None:
         """Wait, after the commit of a change, until no other host serves from memory what was before it."""
+        started = self._clock()
         change = self._tracker.add(transaction_id)
         self._wake()
-        if not self._tracker.wait(change):
+        acknowledged = self._tracker.wait(change)
+        self._observe(InvalidationEnded(self._clock() - started, acknowledged))
+        if not acknowledged:
             log.warning("members: not acknowledged within the lease: transaction=%d", transaction_id)
 
     def close(self) -> None:
@@ -109,6 +120,7 @@ class CacheCoherence:
                 # Such as a file that cannot be deleted: not acknowledged, and tried again.
                 log.exception("members: cannot apply invalidations")
             if not self._closing.is_set():
+                self._measure()
                 self._tracker.reconnected()
                 self._closing.wait(RECONNECT_SECONDS)
 
@@ -131,6 +143,7 @@ class CacheCoherence:
                     next_heartbeat = self._clock() + HEARTBEAT_SECONDS
                     member.refresh(heartbeat=True)
                     self._remove_silent(table, silence)
+                    self._measure()
                     if heartbeats % _UPKEEP_HEARTBEATS == 0:
                         table.prune()
                         if self._server_clock is not None:
@@ -145,6 +158,14 @@ class CacheCoherence:
                     self._tracker.update(changes, table.others(notify=True))
                 is_busy = is_woken or bool(received)
             member.leave()
+
+    def _measure(self) -> None:
+        lease, now = self._caches.lease, self._clock()
+        if lease.is_valid:
+            self._lease_started = lease.until - LEASE_SECONDS
+        pool, changes = self._read_pool(), self._tracker.pending()
+        used, waiting = pool["pool_size"] - pool["pool_available"], pool["requests_waiting"]
+        self._observe(SharedDatabaseLoad(used, waiting, now - self._lease_started, len(changes)))
 
     def _receive(self, table: PostgresMemberTable) -> list[Acknowledgement | None]:
         """Handle the acknowledgements that were received; return all notifications."""

@@ -87,7 +87,7 @@ class PostgresDatabase:
         statement_timeout: Seconds that a statement may take.
         uses_server_clock: Whether the server's clock decides what several hosts compare; tests can have
             another.
-        observe: Receives the measurement of each transaction.
+        observe: Receives the measurements of transactions, of the pool and of cache coherence.
 
     Raises:
         EngineUnavailableError: The server does not respond.
@@ -211,7 +211,9 @@ class PostgresDatabase:
 
     def keep_coherent(self, caches: ProcessCaches) -> None:
         """Begin to apply the changes of other hosts to the caches of this process, by a thread."""
-        self._coherence = CacheCoherence(self._connect_member, caches, self._clock)
+        self._coherence = CacheCoherence(
+            self._connect_member, caches, self._clock, self._pool.get_stats, self._observe
+        )
         self._coherence.start()
 
     @property
