@@ -120,12 +120,13 @@ def test_the_drop_zone_fills_the_page_until_there_are_files(
 ) -> None:
     page = open_tab(storage_state=session_cookies).page
     page.goto(f"{origin}/upload")
+    page.wait_for_load_state("networkidle")
     zone = page.locator(".drop")
     box = zone.bounding_box()
     assert box is not None
     assert box["height"] > WIDE["height"] / 2
     with page.expect_file_chooser() as chooser:
-        page.mouse.click(box["x"] + 9, box["y"] + 9)
+        zone.click(position={"x": 9, "y": 9})
     chooser.value.set_files({"name": "a.png", "mimeType": "image/png", "buffer": make_image(90, 60)})
     page.locator(".uploads .done").wait_for()
     page.wait_for_function("() => document.querySelector('.uploads img').naturalWidth > 0")
