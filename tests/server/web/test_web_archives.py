@@ -21,7 +21,7 @@ from imagehost_core.models import Image
 from imagehost_core.services.delivery import Blob
 from imagehost_core.testing import make_image
 from imagehost_server.settings import GallerySettings
-from imagehost_server.web.pages import archives
+from imagehost_server.web.pages import public
 from imagehost_server.web.pages.archives import zip_pieces
 
 NAMES = st.sampled_from(["a.png", "a", "ü/é.gif", "b.tar.gz"])
@@ -46,12 +46,12 @@ def stored(host: ImageHost, image: Image) -> bytes:
 def test_an_album_is_an_archive_of_its_public_images_and_of_all_for_its_owner(
     host: ImageHost, visitor: httpx2.Client, owner: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "IMAGES_PER_READ", 2)
+    monkeypatch.setattr(public, "IMAGES_PER_READ", 2)
     admin = host.accounts.get("admin")
     album = host.albums.create("Trip/Ü", owner=admin)
     images = [
-        host.upload(make_image(64 + n, 48), owner=admin, filename=name, album_id=album.id, is_public=public)
-        for n, (name, public) in enumerate(
+        host.upload(make_image(64 + n, 48), owner=admin, filename=name, album_id=album.id, is_public=visible)
+        for n, (name, visible) in enumerate(
             [("a.png", True), ("b.png", True), ("a.png", True), ("c.png", False), ("ü.png", True)]
         )
     ]

@@ -16,9 +16,7 @@ from imagehost_core.models import Image
 from imagehost_core.services.delivery import Blob
 from imagehost_server.delivery.route import content_disposition
 from imagehost_server.web.page import WebRequest, page, page_headers, sign_in_if_closed
-from imagehost_server.web.pages.public import read_gallery
-
-IMAGES_PER_READ = 100
+from imagehost_server.web.pages.public import iter_gallery, read_gallery
 
 
 @page("/a/{album_id:str}/images.zip", public=True)
@@ -26,17 +24,9 @@ async def album_archive(request: WebRequest, album_id: FromPath[str]) -> Respons
     """Return the public images of a public album as a ZIP archive, the newest first."""
     if closed := sign_in_if_closed(request):
         return closed
-    first = await request.executors.reads.run(read_gallery, request, None, album_id, IMAGES_PER_READ)
-
-    def images() -> Iterator[Image]:
-        listed = first
-        yield from listed
-        while listed.next_cursor is not None:
-            listed = read_gallery(request, listed.next_cursor, album_id, IMAGES_PER_READ)
-            yield from listed
-
-    assert first.album is not None
-    return _archive(request, first.album.name, images())
+    listed = await request.executors.reads.run(read_gallery, request, None, album_id, 1)
+    assert listed.album is not None
+    return _archive(request, listed.album.name, iter_gallery(request, album_id))
 
 
 @page("/albums/{album_id:str}/images.zip", sign_in=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from litestar import Response
@@ -12,11 +13,10 @@ from litestar.params import FromPath
 from imagehost_core import to_rfc3339
 from imagehost_core.errors import NotFoundError, UnauthorizedError
 from imagehost_core.formats import FORMATS, UPLOADABLE
-from imagehost_core.models import Image
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.assets import logo
 from imagehost_server.web.page import WebRequest, page
-from imagehost_server.web.pages.public import read_gallery
+from imagehost_server.web.pages.public import iter_gallery, read_gallery
 from imagehost_server.web.presentation import ImagePresenter, alt_text
 
 FEED_IMAGES = 50
@@ -77,18 +77,7 @@ async def sitemap(request: WebRequest) -> Response[Any]:
     if not request.settings.web.listed:
         raise NotFoundError("expected a site whose pages may be listed (IMAGEHOST_WEB_LISTED)")
 
-    def read() -> list[Image]:
-        images: list[Image] = []
-        cursor = None
-        while len(images) < SITEMAP_IMAGES:
-            listed = read_gallery(request, cursor, None, 100)
-            images += listed.items
-            cursor = listed.next_cursor
-            if cursor is None:
-                break
-        return images
-
-    images = await request.executors.reads.run(read)
+    images = await request.executors.reads.run(lambda: list(islice(iter_gallery(request), SITEMAP_IMAGES)))
     pages = [(image.id, to_rfc3339(image.updated_at), request.host.urls.image(image)) for image in images]
     response = request.render("sitemap.xml", site_url=request.settings.site_url, pages=pages)
     response.media_type = "application/xml"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -26,6 +27,9 @@ from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page import WebRequest, page, sign_in_if_closed
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE
 from imagehost_server.web.presentation import ImagePresenter, size_text, title_text
+
+IMAGES_PER_READ = 100
+"""Images that are read at once where all are needed."""
 
 
 @page("/", public=True)
@@ -152,6 +156,17 @@ def read_gallery(
     except ValidationError as error:
         raise NotFoundError(errors=error.errors) from None
     return request.host.gallery(album_id=album, per_page=per_page, cursor=cursor)
+
+
+def iter_gallery(request: WebRequest, album_id: str | None = None) -> Iterator[Image]:
+    """Yield the images of the gallery or of a public album, the newest first; raises as `read_gallery`."""
+    cursor = None
+    while True:
+        listed = read_gallery(request, cursor, album_id, IMAGES_PER_READ)
+        yield from listed
+        cursor = listed.next_cursor
+        if cursor is None:
+            return
 
 
 def page_url(request: WebRequest, image: Image) -> str:
