@@ -21,7 +21,7 @@ from imagehost_core.models import Image
 from imagehost_core.services.delivery import Blob
 from imagehost_core.testing import make_image
 from imagehost_server.settings import GallerySettings
-from imagehost_server.web.pages import public
+from imagehost_server.web.pages import archives, public
 from imagehost_server.web.pages.archives import zip_pieces
 
 NAMES = st.sampled_from(["a.png", "a", "ü/é.gif", "b.tar.gz"])
@@ -107,6 +107,21 @@ def test_an_image_that_is_deleted_or_made_private_meanwhile_is_left_out(host: Im
     pieces = zip_pieces(listed(), lambda image: host.delivery.open(host.delivery.resolve(str(image.id))))
     with ZipFile(BytesIO(b"".join(pieces))) as archive:
         assert archive.namelist() == [images[0].filename]
+
+
+def test_an_image_is_checked_again_when_its_turn_comes(
+    host: ImageHost, visitor: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = host.accounts.get("admin")
+    album = host.albums.create("open", owner=admin)
+    images = [
+        host.upload(
+            make_image(64, 48), owner=admin, album_id=album.id, filename=f"{visible}", is_public=visible
+        )
+        for visible in (True, False)
+    ]
+    monkeypatch.setattr(archives, "iter_gallery", lambda *_: iter(images))
+    assert list(contents(visitor.get(f"/a/{album.id}/images.zip"))) == [images[0].filename]
 
 
 @pytest.fixture(scope="session")
