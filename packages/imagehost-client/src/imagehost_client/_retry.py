@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from math import isfinite
 
 from attrs import field, frozen, validators
 
@@ -113,7 +112,8 @@ def parse_retry_after(headers: Mapping[str, str], status: int, now: datetime) ->
     """
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal():
-        return _parse_seconds(text)
+        # A delay is finite, also where the number is too large for a float.
+        return min(float(text), 1e308)
     retry_at = _parse_http_date(text) if text else None
     if retry_at is None and status == 429:
         retry_at = parse_timestamp(headers.get("x-ratelimit-reset", ""))
@@ -129,11 +129,6 @@ def parse_timestamp(text: str) -> datetime | None:
         return datetime.fromtimestamp(int(text), UTC)
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _parse_seconds(digits: str) -> float:
-    seconds = float(digits)
-    return seconds if isfinite(seconds) else 1e308
 
 
 def _parse_http_date(text: str) -> datetime | None:
