@@ -79,6 +79,12 @@ def run_tcp_proxy(port: int) -> Iterator[TcpProxy]:
         started.set()
         await stopped.wait()
         listener.close()
+        # A connection may be accepted just now; the next iteration of the loop closes the transports.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
+        await asyncio.sleep(0)
 
     thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
     thread.start()
