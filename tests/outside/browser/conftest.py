@@ -127,6 +127,12 @@ def open_tab(browser: Browser) -> Iterator[OpenTab]:
 
 
 @pytest.fixture(scope="module")
+def origin(server: RunningServer) -> str:
+    """The origin of the server of the module."""
+    return server.base_url.removesuffix("/v1")
+
+
+@pytest.fixture(scope="module")
 def session_cookies(browser: Browser, origin: str) -> StorageState:
     """The cookies of a session of `admin` on the server of the module, for the tabs of several tests."""
     context = browser.new_context(ignore_https_errors=True)

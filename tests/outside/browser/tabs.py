@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from imagehost_server.testing import RunningServer, running
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, ConsoleMessage, Page
@@ -86,3 +90,12 @@ def sign_in(page: Page, origin: str, path: str = "/upload", name: str = "admin")
     page.fill("#password", PASSWORD)
     page.click("main button")
     page.wait_for_url(f"**{path}")
+
+
+@contextmanager
+def running_for_pages(directory: Path, **variables: str) -> Iterator[RunningServer]:
+    """Run a server without rate limits in an empty directory, whose `admin` has the password `PASSWORD`."""
+    (directory / "password").write_text(PASSWORD, encoding="utf-8")
+    password = {"IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password")}
+    with running(directory / "data", variables={**LIMITS, **PATIENT, **password, **variables}) as server:
+        yield server

@@ -9,19 +9,17 @@ import httpx2
 import pytest
 from tests.outside.browser.tabs import (
     ACCOUNT_PAGES,
-    LIMITS,
     NARROW,
     PAGES,
-    PASSWORD,
-    PATIENT,
     PUT_FILES,
     WIDE,
     OpenTab,
+    running_for_pages,
     sign_in,
 )
 
 from imagehost_core.testing import make_image
-from imagehost_server.testing import RunningServer, running
+from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -74,10 +72,7 @@ READ_FOCUS = """() => {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with an album of images that fill more than a screen, and a webhook."""
-    directory = tmp_path_factory.mktemp("keyboard")
-    (directory / "password").write_text(PASSWORD, encoding="utf-8")
-    variables = {**LIMITS, **PATIENT, "IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password")}
-    with running(directory / "data", variables=variables) as server:
+    with running_for_pages(tmp_path_factory.mktemp("keyboard")) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
         with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
             album = client.post("/albums", json={"name": "Holidays"}).raise_for_status().json()["data"]["id"]
@@ -86,11 +81,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
             client.post("/upload", files=files, data={"album_id": str(album)}).raise_for_status()
             client.post("/webhooks", json={"url": "https://example.com/", "events": ["image.uploaded"]})
         yield server
-
-
-@pytest.fixture(scope="module")
-def origin(server: RunningServer) -> str:
-    return server.base_url.removesuffix("/v1")
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
-from tests.outside.browser.tabs import LIMITS, PASSWORD, PATIENT, OpenTab
+from tests.outside.browser.tabs import OpenTab, running_for_pages
 
 from imagehost_core.testing import make_image
-from imagehost_server.testing import RunningServer, running
+from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, StorageState
@@ -26,10 +26,7 @@ STAGE = "dialog .stage"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    directory = tmp_path_factory.mktemp("lightbox")
-    (directory / "password").write_text(PASSWORD, encoding="utf-8")
-    variables = {**LIMITS, **PATIENT, "IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password")}
-    with running(directory / "data", variables=variables) as server:
+    with running_for_pages(tmp_path_factory.mktemp("lightbox")) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
         with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
             for number in range(COUNT):
@@ -37,11 +34,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
                 data = {"description": f"Boat {number}"}
                 client.post("/upload", files=files, data=data).raise_for_status()
         yield server
-
-
-@pytest.fixture(scope="module")
-def origin(server: RunningServer) -> str:
-    return server.base_url.removesuffix("/v1")
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
-from tests.outside.browser.tabs import LIMITS, NARROW, PASSWORD, PATIENT, WIDE, OpenTab
+from tests.outside.browser.tabs import NARROW, WIDE, OpenTab, running_for_pages
 
 from imagehost_core.testing import make_image
-from imagehost_server.testing import RunningServer, running
+from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import StorageState
@@ -45,17 +45,13 @@ CONTRAST = """(selector) => {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with a name, a logo and a colour, and an album of half of its images."""
     directory = tmp_path_factory.mktemp("look")
-    (directory / "password").write_text(PASSWORD, encoding="utf-8")
     (directory / "logo.png").write_bytes(make_image(56, 28))
     variables = {
-        **LIMITS,
-        **PATIENT,
-        "IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password"),
         "IMAGEHOST_WEB_SITE_NAME": "Harbour " * 7,
         "IMAGEHOST_WEB_LOGO_FILE": str(directory / "logo.png"),
         "IMAGEHOST_WEB_ACCENT": ACCENT,
     }
-    with running(directory / "data", variables=variables) as server:
+    with running_for_pages(directory, **variables) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
         with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
             client.post("/albums", json={"name": "Harbour"}).raise_for_status()
@@ -65,11 +61,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
                 files = {"image": (f"{number}.png", size)}
                 client.post("/upload", files=files, data=data).raise_for_status()
         yield server
-
-
-@pytest.fixture(scope="module")
-def origin(server: RunningServer) -> str:
-    return server.base_url.removesuffix("/v1")
 
 
 def test_an_image_has_a_caption_while_it_is_hovered_or_focused(open_tab: OpenTab, origin: str) -> None:

@@ -13,20 +13,18 @@ import pytest
 from tests.animations import make_animation
 from tests.outside.browser.tabs import (
     ACCOUNT_PAGES,
-    LIMITS,
     NARROW,
     PAGES,
-    PASSWORD,
-    PATIENT,
     PUT_FILES,
     WIDE,
     OpenTab,
+    running_for_pages,
     sign_in,
 )
 from tests.outside.packages import install_npm
 
 from imagehost_core.testing import make_image
-from imagehost_server.testing import RunningServer, running
+from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Response, StorageState, ViewportSize
@@ -58,16 +56,8 @@ MAX_LAYOUT_SHIFT = 0.02
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    directory = tmp_path_factory.mktemp("pages")
-    (directory / "password").write_text(PASSWORD, encoding="utf-8")
-    variables = {**LIMITS, **PATIENT, "IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password")}
-    with running(directory / "data", variables=variables) as server:
+    with running_for_pages(tmp_path_factory.mktemp("pages")) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def origin(server: RunningServer) -> str:
-    return server.base_url.removesuffix("/v1")
 
 
 @pytest.fixture(scope="module")

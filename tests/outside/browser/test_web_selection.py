@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
-from tests.outside.browser.tabs import LIMITS, PASSWORD, PATIENT, OpenTab, Watched
+from tests.outside.browser.tabs import OpenTab, Watched, running_for_pages
 
 from imagehost_core.testing import make_image
-from imagehost_server.testing import RunningServer, running
+from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, StorageState
@@ -24,16 +24,8 @@ UNDO = "[data-action=undo]"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    directory = tmp_path_factory.mktemp("selection")
-    (directory / "password").write_text(PASSWORD, encoding="utf-8")
-    variables = {**LIMITS, **PATIENT, "IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password")}
-    with running(directory / "data", variables=variables) as server:
+    with running_for_pages(tmp_path_factory.mktemp("selection")) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def origin(server: RunningServer) -> str:
-    return server.base_url.removesuffix("/v1")
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from imagehost_core.models import Image
 from imagehost_core.services.delivery import Blob
 from imagehost_core.testing import make_image
 from imagehost_server.settings import GallerySettings
-from imagehost_server.web.pages import archives, public
-from imagehost_server.web.pages.archives import zip_pieces
+from imagehost_server.web.pages import albums, public
+from imagehost_server.web.pages.albums import zip_pieces
 
 NAMES = st.sampled_from(["a.png", "a", "ü/é.gif", "b.tar.gz"])
 BODIES = st.builds(bytes.__mul__, st.binary(max_size=3), st.integers(0, 10**6))
@@ -120,7 +120,7 @@ def test_an_image_is_checked_again_when_its_turn_comes(
         )
         for visible in (True, False)
     ]
-    monkeypatch.setattr(archives, "iter_gallery", lambda *_: iter(images))
+    monkeypatch.setattr(albums, "iter_gallery", lambda *_: iter(images))
     assert list(contents(visitor.get(f"/a/{album.id}/images.zip"))) == [images[0].filename]
 
 

@@ -13,7 +13,6 @@ from imagehost_server.web import assets
 from imagehost_server.web.pages import (
     admin,
     albums,
-    archives,
     feeds,
     images,
     public,
@@ -30,7 +29,6 @@ HANDLERS: tuple[HTTPRouteHandler, ...] = (
     *upload.HANDLERS,
     *images.HANDLERS,
     *albums.HANDLERS,
-    *archives.HANDLERS,
     *settings.HANDLERS,
     *webhooks.HANDLERS,
     *admin.HANDLERS,
