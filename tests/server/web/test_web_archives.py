@@ -79,9 +79,9 @@ def test_an_archive_requires_what_its_page_requires(
     host: ImageHost, visitor: httpx2.Client, owner: httpx2.Client
 ) -> None:
     admin = host.accounts.get("admin")
-    private = host.albums.create("private", owner=admin, is_public=False)
+    private = host.albums.create("Harbour", owner=admin, is_public=False)
     assert contents(owner.get(f"/albums/{private.id}/images.zip")) == {}
-    other = host.albums.create("other", owner=host.accounts.create("other"))
+    other = host.albums.create("Pier", owner=host.accounts.create("other"))
     assert visitor.get(f"/a/{private.id}/images.zip").status_code == 404
     assert visitor.get("/a/1x/images.zip").status_code == 404
     response = visitor.get(f"/albums/{private.id}/images.zip", follow_redirects=False)
@@ -89,7 +89,7 @@ def test_an_archive_requires_what_its_page_requires(
     assert owner.get(f"/albums/{other.id}/images.zip").status_code == 404
     closed = attrs.evolve(SETTINGS, gallery=GallerySettings(require_sign_in=True))
     with ImageHost.open(settings=closed) as hidden, serving(hidden, closed) as origin:
-        album = hidden.albums.create("open", owner=hidden.accounts.create("owner"))
+        album = hidden.albums.create("Lighthouse", owner=hidden.accounts.create("owner"))
         response = httpx2.get(f"{origin}/a/{album.id}/images.zip", follow_redirects=False)
         assert response.headers["location"].startswith("/login?next=/a/")
 
@@ -113,7 +113,7 @@ def test_an_image_is_checked_again_when_its_turn_comes(
     host: ImageHost, visitor: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin = host.accounts.get("admin")
-    album = host.albums.create("open", owner=admin)
+    album = host.albums.create("Lighthouse", owner=admin)
     images = [
         host.upload(
             make_image(64, 48), owner=admin, album_id=album.id, filename=f"{visible}", is_public=visible
