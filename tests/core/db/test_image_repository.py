@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime, timedelta
 
 import attrs
@@ -18,6 +19,7 @@ from imagehost_core.db import (
 )
 from imagehost_core.db.image_rows import to_image, to_row
 from imagehost_core.formats import Format
+from imagehost_core.ids import new_image_id
 from imagehost_core.lists import ImageListRequest, PageRequest
 from imagehost_core.models import Account, Image
 
@@ -62,6 +64,20 @@ def test_an_image_is_read_as_it_was_inserted(
     )
     assert images.get(image.id) == image == to_image(to_row(image))
     assert images.exists(image.id)
+
+
+def test_whether_an_image_is_recorded_is_known_once_its_transaction_has_ended(
+    database: Database, images: ImageRepository, account: Account, add: Callable[..., Image]
+) -> None:
+    image = attrs.evolve(add(), id=new_image_id())
+    assert not images.is_recorded(image.id, account.id)
+    with ThreadPoolExecutor(2) as threads:
+        with database.transaction(account.id) as transaction:
+            images.insert(transaction, image)
+            answers = [threads.submit(images.is_recorded, image.id, scope) for scope in (account.id, None)]
+            # An answer that does not wait comes within a millisecond, and says no.
+            assert not wait(answers, timeout=0.5).done
+        assert [answer.result() for answer in answers] == [True, True]
 
 
 def test_an_update_changes_only_what_an_owner_may_change(

@@ -139,7 +139,7 @@ class GarbageCollector:
         """
         # An upload in progress holds the lock until its record is committed.
         with self._files.locks.acquire("image", image_id):
-            is_orphan = not self._records.images.exists(image_id) and self._files.blobs.has(image_id)
+            is_orphan = self._files.blobs.has(image_id) and not self._records.images.is_recorded(image_id)
             if is_orphan:
                 try:
                     if self._files.blobs.may_be_uploading(image_id):

@@ -333,7 +333,7 @@ class UploadService:
                 self._files.blobs.put(image.id, directory)
                 yield
             except BaseException:
-                self._rollback(image.id)
+                self._rollback(image)
                 raise
 
     def _commit(
@@ -348,16 +348,15 @@ class UploadService:
             if idempotency is not None:
                 idempotency.record_result(transaction, image.id)
 
-    def _rollback(self, image_id: ImageId) -> None:
+    def _rollback(self, image: Image) -> None:
         """Remove the files of an upload that failed; if that fails, log the error and leave a marker."""
         try:
-            self._records.database.discard_failed_commit()
-            # An interrupt can come after the commit; then the files stay.
-            if not self._records.images.exists(image_id):
-                self._files.blobs.delete(image_id)
+            # An interrupt, or a response that is late, can come after the commit; then the files stay.
+            if not self._records.images.is_recorded(image.id, image.account_id):
+                self._files.blobs.delete(image.id)
         except Exception:
-            self._files.staging.mark_incomplete(image_id)
-            log.exception("cannot remove files of a failed upload: image=%s", image_id)
+            self._files.staging.mark_incomplete(image.id)
+            log.exception("cannot remove files of a failed upload: image=%s", image.id)
 
     def _quota(self, account: Account) -> int:
         return self._settings.limits.for_account(account.limits).quota_bytes

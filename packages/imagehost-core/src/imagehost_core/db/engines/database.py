@@ -143,6 +143,9 @@ class Database(Queryable, Protocol):
         What it has read does not change before it writes: no other transaction of its scope runs at the same
         time.
 
+        A transaction whose commit has failed before, in this process, is not applied by the recovery after a
+        crash: beginning another ensures it.
+
         If it invalidates cache entries, the block ends once no other host serves from memory what was before.
 
         Args:
@@ -154,13 +157,6 @@ class Database(Queryable, Protocol):
             InsufficientStorageError: The disk is full.
             UnavailableError: Another transaction of the scope did not end in time, or the database does not
                 respond. If it does not respond to the commit, the change may be durable.
-        """
-
-    def discard_failed_commit(self) -> None:
-        """Ensure that no transaction whose commit failed is applied by the recovery after a crash.
-
-        Raises:
-            InternalError: The disk fails, so that it may be.
         """
 
     def without_time_limit(self) -> AbstractContextManager[None]:

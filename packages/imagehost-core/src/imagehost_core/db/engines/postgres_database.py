@@ -197,9 +197,6 @@ class PostgresDatabase:
         for callback in transaction.committed:
             callback()
 
-    def discard_failed_commit(self) -> None:
-        """Do nothing: the server applies no transaction whose commit it has refused."""
-
     @contextmanager
     def without_time_limit(self) -> Iterator[None]:
         """Let the statements of a block take as long as they need, as `Database.without_time_limit` does."""

@@ -166,11 +166,6 @@ class SqliteDatabase:
         for callback in transaction.committed:
             callback()
 
-    def discard_failed_commit(self) -> None:
-        """Overwrite what a failed COMMIT has left in the log, as `Database.discard_failed_commit`."""
-        with self._write_lock, translate_disk_errors(), translate_sqlite_errors(self._path):
-            self._discard_failed_commit()
-
     def without_time_limit(self) -> AbstractContextManager[None]:
         """Do nothing: only queries with a deadline have a limit."""
         return nullcontext()

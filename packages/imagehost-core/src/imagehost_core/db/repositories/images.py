@@ -109,6 +109,22 @@ class ImageRepository:
         """Return whether an image exists now."""
         return self.get(image_id) is not None
 
+    def is_recorded(self, image_id: ImageId, account_id: AccountId | None = None) -> bool:
+        """Return whether an image exists, once every transaction that may insert it has ended.
+
+        PostgreSQL can apply a commit after the client has stopped waiting for the response. Until then, the
+        transaction holds the lock of its scope. So files are removed only after this, not after `exists`.
+
+        Args:
+            image_id: The image.
+            account_id: The account that it would belong to; `None` if that is unknown.
+
+        Raises:
+            UnavailableError: One of the transactions did not end in time.
+        """
+        with self.database.transaction(account_id) as transaction:
+            return self.get(image_id, transaction) is not None
+
     def existing(self, image_ids: Iterable[ImageId]) -> frozenset[ImageId]:
         """Return those of the given ids that are ids of images."""
         sql = f"SELECT id FROM images WHERE id IN {self.database.dialect.texts('ids')}"  # noqa: S608

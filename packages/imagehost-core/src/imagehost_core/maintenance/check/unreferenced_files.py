@@ -60,6 +60,7 @@ class UnreferencedFileChecker:
                 is_deleted = (
                     is_orphan
                     and repair
+                    and not self._records.images.is_recorded(image_id)
                     and not installation.is_protected(image_id, allow_newer=allow_newer)
                     and _try(partial(self._files.blobs.delete, image_id))
                 )
