@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from enum import Enum
 from urllib.parse import urlsplit
 
 from attrs import define, field, frozen
+from tests.stream_server import run_stream_server
 
 
 class Fault(Enum):
@@ -101,39 +102,16 @@ def run_fault_proxy(server: str) -> Iterator[FaultProxy]:
     Args:
         server: The URL of the server, such as `http://127.0.0.1:8333`.
     """
-    proxy, started = FaultProxy(), threading.Event()
+    proxy = FaultProxy()
     parts = urlsplit(server)
-    stop: list[Callable[[], object]] = []
-    tasks: set[asyncio.Task[None] | None] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The event loop has weak references to tasks only.
-        tasks.add(task := asyncio.current_task())
-        with (
-            suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError),
-            closing(writer),
-        ):
-            while await _exchange(proxy, (parts.hostname or "", parts.port or 80), reader, writer):
-                pass
-        tasks.discard(task)
+        while await _exchange(proxy, (parts.hostname or "", parts.port or 80), reader, writer):
+            pass
 
-    async def main() -> None:
-        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-        stop.append(lambda: loop.call_soon_threadsafe(stopped.set))
-        listener = await asyncio.start_server(handle, "127.0.0.1", 0)
-        proxy.endpoint = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-        started.set()
-        await stopped.wait()
-        listener.close()
-
-    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
-    thread.start()
-    assert started.wait(10)
-    try:
+    with run_stream_server(handle) as running:
+        proxy.endpoint = f"http://127.0.0.1:{running.port}"
         yield proxy
-    finally:
-        stop[0]()
-        thread.join(10)
 
 
 _ERRORS = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
 from attrs import define, field
+from tests.stream_server import run_stream_server
 
 
 @define
@@ -52,46 +52,21 @@ class TcpProxy:
 @contextmanager
 def run_tcp_proxy(port: int) -> Iterator[TcpProxy]:
     """Run a proxy to a port of loopback for a block, in a thread of its own."""
-    proxy, started = TcpProxy(), threading.Event()
-    stop: list[Callable[[], object]] = []
-    tasks: set[asyncio.Task[None] | None] = set()
+    proxy = TcpProxy()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The event loop has weak references to tasks only.
-        tasks.add(task := asyncio.current_task())
-        with suppress(OSError, asyncio.CancelledError), closing(writer):
-            await proxy._is_connected.wait()
-            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
-            with closing(server_writer):
-                await asyncio.gather(
-                    proxy._forward(reader, server_writer, to_server=True),
-                    proxy._forward(server_reader, writer, to_server=False),
-                )
-        tasks.discard(task)
+        await proxy._is_connected.wait()
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
+        with closing(server_writer):
+            await asyncio.gather(
+                proxy._forward(reader, server_writer, to_server=True),
+                proxy._forward(server_reader, writer, to_server=False),
+            )
 
-    async def main() -> None:
-        stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-        stop.append(lambda: loop.call_soon_threadsafe(stopped.set))
-        proxy._loop = loop
-        proxy._is_connected.set()
-        listener = await asyncio.start_server(handle, "127.0.0.1", 0)
-        proxy.port = listener.sockets[0].getsockname()[1]
-        started.set()
-        await stopped.wait()
-        listener.close()
-        # A connection may be accepted just now; the next iteration of the loop closes the transports.
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            for task in others:
-                task.cancel()
-            await asyncio.wait(others)
-        await asyncio.sleep(0)
-
-    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
-    thread.start()
-    assert started.wait(10)
-    try:
-        yield proxy
-    finally:
+    with run_stream_server(handle) as server:
+        proxy.port, proxy._loop = server.port, server.loop
         proxy.restore()
-        stop[0]()
-        thread.join(10)
+        try:
+            yield proxy
+        finally:
+            proxy.restore()
