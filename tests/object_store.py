@@ -1,4 +1,4 @@
-"""Object stores for tests: blob stores on obstore's stores in memory and in a directory, and an S3 server."""
+"""Object stores for tests: on obstore's stores in memory and in a directory, and two S3 servers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import uuid4
 
+import httpx2
 import pytest
 from attrs import frozen
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore
+from tests.outside.packages import install_python
 
 from imagehost_core.settings import parse_storage_url
 from imagehost_core.storage import DataLayout, LockManager, StagingArea
@@ -37,7 +39,9 @@ START_ATTEMPTS, START_SECONDS = 5, 60
 LISTENING_PORTS = range(10_240, 32_768)
 """Linux uses the ports above for outgoing connections, and those of ended ones stay in use for a minute."""
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "imagehost-key", "AWS_SECRET_ACCESS_KEY": "imagehost-secret"}
-"""The environment variables with which the S3 server is used."""
+"""The environment variables with which the S3 servers are used."""
+MOTO = {"moto[s3]": "5.2.2", "flask": "3.1.3", "flask-cors": "6.0.5"}
+"""The second S3 server. It does not verify signatures and keeps objects in memory."""
 
 
 @contextmanager
@@ -172,6 +176,43 @@ def _is_ready(server: S3Server, process: subprocess.Popen[bytes]) -> bool:
 @contextmanager
 def shared_s3_server() -> Iterator[S3Server]:
     """Run SeaweedFS in a temporary directory, with its credentials in the environment."""
+    with _directory_and_credentials() as directory, run_s3_server(directory) as server:
+        yield server
+
+
+@contextmanager
+def shared_moto_server() -> Iterator[S3Server]:
+    """Run moto, with credentials in the environment; skip the test if it cannot be installed."""
+    with _directory_and_credentials() as directory:
+        programs = install_python(directory / "environment", MOTO)
+        (port,) = free_ports(1)
+        command = [str(programs / "moto_server"), "--host=127.0.0.1", f"--port={port}"]
+        with (directory / "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
+        try:
+            server = S3Server(f"http://127.0.0.1:{port}", process.pid)
+            deadline = time.monotonic() + START_SECONDS
+            while not _has_bucket(server):
+                assert process.poll() is None, (directory / "log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            yield server
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _has_bucket(server: S3Server) -> bool:
+    """Create the bucket; return false if the server does not respond yet."""
+    try:
+        return httpx2.put(f"{server.endpoint}/{BUCKET}").is_success
+    except httpx2.TransportError:
+        return False
+
+
+@contextmanager
+def _directory_and_credentials() -> Iterator[Path]:
+    """Yield a temporary directory, while `CREDENTIALS` alone are in the environment."""
     with (
         tempfile.TemporaryDirectory(prefix="imagehost-s3-") as directory,
         pytest.MonkeyPatch.context() as patch,
@@ -180,5 +221,4 @@ def shared_s3_server() -> Iterator[S3Server]:
             patch.delenv(name)
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
-        with run_s3_server(Path(directory)) as server:
-            yield server
+        yield Path(directory)

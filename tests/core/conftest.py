@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from tests.object_store import S3Server, shared_s3_server
+from tests.object_store import S3Server, shared_moto_server, shared_s3_server
 
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
@@ -24,6 +24,13 @@ from imagehost_core.settings import SQLITE
 def s3_server() -> Iterator[S3Server]:
     """Return an S3 server, whose credentials are in the environment; skip the test if there is none."""
     with shared_s3_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[S3Server]:
+    """Return an S3 server of another make."""
+    with shared_moto_server() as server:
         yield server
 
 

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import attrs
+import httpx2
 import pytest
 from tests.core.services.conftest import ONE_WORKER
 from tests.core.services.orphans import store_orphan
@@ -53,14 +54,19 @@ def files(directory: Path) -> list[str]:
 
 
 @pytest.fixture
-def url(s3_server: S3Server) -> str:
+def url(request: pytest.FixtureRequest) -> str:
     """The URL of an empty image store."""
-    return s3_server.url()
+    server: S3Server = request.getfixturevalue(getattr(request, "param", "s3_server"))
+    return server.url()
+
+
+each_server = pytest.mark.parametrize("url", ["s3_server", "moto_server"], indirect=True)
 
 
 Open = Callable[..., ImageHost]
 
 
+@each_server
 def test_an_image_is_uploaded_delivered_rendered_and_deleted(url: str, opened: Open, tmp_path: Path) -> None:
     host = opened(settings=settings_of(url))
     image = host.upload(LARGE, owner="admin", convert_to_webp=False)
@@ -130,6 +136,7 @@ def test_a_host_with_an_empty_cache_renders_from_the_store(url: str, opened: Ope
     assert again.data == first.data
 
 
+@each_server
 def test_a_check_finds_a_missing_master_and_a_damaged_derivative(url: str, opened: Open) -> None:
     host = opened(settings=settings_of(url))
     lost, damaged, intact = (host.upload(LARGE, owner="admin") for _ in range(3))
@@ -148,6 +155,7 @@ def test_a_check_finds_a_missing_master_and_a_damaged_derivative(url: str, opene
     assert host.render(intact, parse_transform("w=50")).width == 50
 
 
+@each_server
 def test_files_without_a_record_are_collected_when_no_upload_can_be_in_progress(
     url: str, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +283,16 @@ def test_a_missing_bucket_is_an_error_at_startup_that_may_end(s3_server: S3Serve
         ImageHost.open(tmp_path, settings=settings_of(url))
     assert caught.value.engine == "storage"
     assert "<" not in str(caught.value)
+
+
+def test_a_bucket_with_versioning_is_rejected(moto_server: S3Server, tmp_path: Path) -> None:
+    bucket = f"{moto_server.endpoint}/versioned"
+    enabled = "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+    httpx2.put(bucket).raise_for_status()
+    httpx2.put(f"{bucket}?versioning", content=enabled).raise_for_status()
+    url = moto_server.url().replace("s3://images/", "s3://versioned/")
+    with pytest.raises(SettingsError, match="expected a bucket without versioning"):
+        ImageHost.open(tmp_path, settings=settings_of(url))
 
 
 def test_an_unknown_certificate_is_an_error_at_startup(tmp_path: Path) -> None:

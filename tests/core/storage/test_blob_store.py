@@ -43,10 +43,10 @@ KINDS = [
     "objects in memory",
     "objects in a directory",
 ]
-S3 = pytest.param("objects in S3", marks=pytest.mark.external)
+S3 = [pytest.param(name, marks=pytest.mark.external) for name in ("s3_server", "moto_server")]
 
 
-@pytest.fixture(params=[*KINDS, S3])
+@pytest.fixture(params=[*KINDS, *S3])
 def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]:
     """An empty blob store of each kind."""
     with ExitStack() as stack:
@@ -54,8 +54,8 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlobStore]
             yield MemoryBlobStore()
         elif request.param == "objects in memory":
             yield stack.enter_context(object_blobs(memory_store(), tmp_path / "data"))
-        elif request.param == "objects in S3":
-            server: S3Server = request.getfixturevalue("s3_server")
+        elif request.param.endswith("_server"):
+            server: S3Server = request.getfixturevalue(request.param)
             yield stack.enter_context(object_blobs(open_url(server.url()), tmp_path / "data"))
         elif request.param == "objects in a directory":
             store = directory_store(tmp_path / "objects")
@@ -99,6 +99,15 @@ def test_a_file_can_be_read_in_ranges(blobs: BlobStore) -> None:
         assert file.seek(4) == 4
         assert file.read(3) == b"456"
         assert file.seek(0, 2) == 10
+
+
+def test_a_file_of_several_parts_is_stored_and_replaced(blobs: BlobStore, tmp_path: Path) -> None:
+    content = os.urandom(2**20) * 9
+    put(blobs, ID, {MASTER: content})
+    (tmp_path / "file").write_bytes(content[::-1])
+    blobs.replace_file(ID, derivative_name(512), tmp_path / "file")
+    assert read(blobs, ID) == content
+    assert read(blobs, ID, derivative_name(512)) == content[::-1]
 
 
 def test_a_missing_file_is_not_found(blobs: BlobStore) -> None:
