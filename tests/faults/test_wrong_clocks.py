@@ -1,4 +1,4 @@
-"""Two hosts whose clocks are wrong by an hour, in both directions: the time is that of the database."""
+"""Two hosts whose clocks are wrong, by hours or by seconds: the time is that of the database."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from email.message import Message
+from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from attrs import frozen
+from attrs import define, frozen
 from tests.faults.conftest import NO_LIMITS, client_of
 from tests.faults.faked_clock import clock_file_variables, clock_variables
 from tests.faults.service_load import ServiceLoad
@@ -29,13 +30,17 @@ from imagehost_server.testing import RunningServer, environment, running
 
 pytestmark = pytest.mark.external
 
-CLOCKS = ("+1h", "-1h")
+CLOCKS = {"+1h": 3_600, "-1h": -3_600, "+5s": 5, "+0s": 0}
+"""Clocks as libfaketime names them, with their differences in seconds."""
+PAIRS = {"hours, and a directory": ("-1h", "+1h"), "seconds, and an object store": ("+0s", "+5s")}
+"""The clocks of both hosts. Object stores refuse requests of those that are wrong by hours."""
 LOAD_SECONDS = 3.0
 DEADLINE = 60.0
 HALF_AN_HOUR = timedelta(minutes=30)
-TOLERANCE = 60.0
-"""Seconds that a test may take between two readings of a clock."""
+PRECISION = 1.0
+"""Seconds by which a time may be outside the readings of the right clock before and after it."""
 MAX_RECOVERY_SECONDS = 10.0
+SIGNED_SECONDS = 3
 PASSWORD = "correct horse battery"
 
 
@@ -54,33 +59,57 @@ class Hosts:
         return [(first, second), (second, first)]
 
 
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer) -> Iterator[Hosts]:
-    directory = tmp_path_factory.mktemp("clocks")
+@pytest.fixture(scope="module", params=PAIRS)
+def hosts(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer
+) -> Iterator[Hosts]:
+    directory, clocks = tmp_path_factory.mktemp("clocks"), PAIRS[request.param]
     shared, password = directory / "images", directory / "password"
     shared.mkdir()
     password.write_text(PASSWORD)
     with ExitStack() as stack:
-        url = stack.enter_context(postgres_server.empty_database())
-        servers, variables = [], {}
-        for clock in reversed(CLOCKS):
+        variables = {
+            **NO_LIMITS,
+            "IMAGEHOST_LIMITS_API_PER_HOUR": "1000000",
+            "IMAGEHOST_DATABASE": stack.enter_context(postgres_server.empty_database()),
+            "IMAGEHOST_ADMIN_PASSWORD_FILE": str(password),
+            "IMAGEHOST_SESSIONS_LIFETIME_SECONDS": str(round(HALF_AN_HOUR.total_seconds())),
+            "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true",
+        }
+        if "store" in request.param:
+            variables["IMAGEHOST_STORAGE"] = stack.enter_context(shared_s3_server()).url()
+        servers = []
+        for clock in clocks:
             (directory / clock).mkdir()
-            (directory / clock / "images").symlink_to(shared)
-            variables = {
-                **NO_LIMITS,
-                "IMAGEHOST_LIMITS_API_PER_HOUR": "1000000",
-                "IMAGEHOST_DATABASE": url,
-                "IMAGEHOST_ADMIN_PASSWORD_FILE": str(password),
-                "IMAGEHOST_SESSIONS_LIFETIME_SECONDS": str(round(HALF_AN_HOUR.total_seconds())),
-                "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true",
-                **clock_variables(directory, FAKETIME=clock),
-            }
+            if "store" not in request.param:
+                (directory / clock / "images").symlink_to(shared)
+            variables |= clock_variables(directory, FAKETIME=clock)
             servers.append(stack.enter_context(running(directory / clock, variables=variables)))
         clients = [stack.enter_context(client_of(server, servers[0].token)) for server in servers]
-        for client, sign in zip(clients, (-1, 1), strict=True):
-            date = datetime.strptime(client.get("/healthz").headers["date"], "%a, %d %b %Y %H:%M:%S %Z")
-            assert abs((date - datetime.now(UTC).replace(tzinfo=None)).total_seconds() - sign * 3_600) < 60
+        for client, clock in zip(clients, clocks, strict=True):
+            with measured() as readings:
+                date = parsedate_to_datetime(client.get("/healthz").headers["date"]).timestamp()
+            readings.require(date - CLOCKS[clock])
         yield Hosts(servers, clients, variables)
+
+
+@define
+class Readings:
+    """The readings of the right clock before and after a block."""
+
+    before: float = 0.0
+    after: float = 0.0
+
+    def require(self, time: float) -> None:
+        """Require that a time was read within the block."""
+        assert self.before - PRECISION <= time <= self.after + PRECISION
+
+
+@contextmanager
+def measured() -> Iterator[Readings]:
+    readings = Readings(time.time())
+    yield readings
+    readings.after = time.time()
 
 
 def upload(client: httpx2.Client, headers: dict[str, str] | None = None, **options: str) -> dict[str, Any]:
@@ -118,8 +147,17 @@ def test_nothing_wrong_is_confirmed_under_load(hosts: Hosts) -> None:
 
 def test_records_have_the_time_of_the_database(hosts: Hosts) -> None:
     for client in hosts.clients:
-        created = datetime.fromisoformat(upload(client)["created_at"])
-        assert abs((datetime.now(UTC) - created).total_seconds()) < TOLERANCE
+        with measured() as readings:
+            created_at = upload(client)["created_at"]
+        readings.require(datetime.fromisoformat(created_at).timestamp())
+
+
+def test_a_deletion_by_one_host_holds_on_the_other(hosts: Hosts) -> None:
+    for here, there in hosts.pairs:
+        path = httpx2.URL(upload(here)["url"]).raw_path.decode()
+        assert [is_refused(client, path) for client in (here, there, there)] == [False] * 3
+        here.delete(f"/v1/images/{Path(path).stem}").raise_for_status()
+        assert [is_refused(client, path) for client in (here, there)] == [True] * 2
 
 
 def test_sessions_and_keys_of_one_host_are_valid_on_the_other(hosts: Hosts) -> None:
@@ -138,13 +176,20 @@ def test_sessions_and_keys_of_one_host_are_valid_on_the_other(hosts: Hosts) -> N
 def test_a_signed_url_of_one_host_is_valid_on_the_other_until_it_expires(hosts: Hosts) -> None:
     for here, there in hosts.pairs:
         image_id = upload(here, is_public="false")["id"]
-        paths = []
-        for seconds in (round(HALF_AN_HOUR.total_seconds()), 1):
-            response = here.post(f"/v1/images/{image_id}/signed-url", json={"expires_in": seconds})
-            url = httpx2.URL(response.raise_for_status().json()["data"]["url"])
-            paths.append(url.raw_path.decode())
-        assert not is_refused(there, paths[0])
-        until(partial(is_refused, there, paths[1]))
+        with measured() as signed:
+            response = here.post(f"/v1/images/{image_id}/signed-url", json={"expires_in": SIGNED_SECONDS})
+        url = httpx2.URL(response.raise_for_status().json()["data"]["url"])
+        expires_at = int(url.params["exp"])
+        signed.require(expires_at - SIGNED_SECONDS)
+        refused = False
+        while not refused:
+            with measured() as readings:
+                refused = is_refused(there, url.raw_path.decode())
+            if refused:
+                assert readings.after > expires_at - PRECISION
+            else:
+                assert readings.before < expires_at + PRECISION
+            time.sleep(0.1)
 
 
 def test_a_repeated_request_is_recognized_and_windows_are_shared(hosts: Hosts) -> None:
@@ -153,10 +198,11 @@ def test_a_repeated_request_is_recognized_and_windows_are_shared(hosts: Hosts) -
         assert upload(here, key)["id"] == upload(there, key)["id"]
     remaining, resets = [], []
     for client in hosts.clients * 2:
-        headers = client.get("/v1/images").raise_for_status().headers
+        with measured() as readings:
+            headers = client.get("/v1/images").raise_for_status().headers
         remaining.append(int(headers["x-ratelimit-remaining"]))
         resets.append(int(headers["x-ratelimit-reset"]))
-        assert -TOLERANCE < resets[-1] - time.time() < 3_600 + TOLERANCE
+        assert readings.before - PRECISION < resets[-1] < readings.after + 3_600 + PRECISION
     if len(set(resets)) == 1:  # no hour has ended meanwhile
         assert remaining == sorted(set(remaining), reverse=True)
 
@@ -172,14 +218,15 @@ def test_webhooks_are_sent_and_repeated_in_time_with_the_right_timestamp(hosts: 
     with run_webhook_server(respond) as url:
         webhook = {"url": url, "events": ["image.uploaded"]}
         created = hosts.clients[0].post("/v1/webhooks", json=webhook).raise_for_status().json()["data"]
+        began = time.time()
         for client in hosts.clients:
             upload(client)
         until(lambda: [len(attempts) for attempts in received.values()] == [2, 2])
         hosts.clients[0].delete(f"/v1/webhooks/{created['id']}").raise_for_status()
     for first, second in received.values():
         assert second[0] - first[0] > 2
-        for arrived, claimed in (first, second):
-            assert abs(arrived - claimed) < TOLERANCE
+        for since, (arrived, claimed) in zip((began, first[0]), (first, second), strict=True):
+            Readings(since, arrived).require(claimed)
 
 
 def test_a_host_whose_clock_the_object_store_refuses_names_it_until_it_is_set(
