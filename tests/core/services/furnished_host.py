@@ -32,7 +32,11 @@ def furnish(host: ImageHost, stores: Stores, samples: Mapping[str, bytes]) -> No
     host.keys.delete(host.keys.create(owner="second", name="old").key.id, owner="second")
     host.sessions.create(second, user_agent="Mozilla/5.0", ip_address="192.0.2.1")
     albums = [host.albums.create(owner="admin", name=f"album {n}", is_public=n % 2 == 0) for n in range(3)]
-    host.albums.delete(albums.pop(), owner="admin")
+    host.albums.create_share(
+        albums[0], owner="admin", password_hash="$argon2id$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA"
+    )
+    host.albums.create_share(albums.pop(), owner="admin")
+    host.albums.delete(3, owner="admin")
     for number, (name, data) in enumerate([*samples.items(), ("large.png", LARGE), ("again.png", LARGE)]):
         host.upload(
             data,

@@ -35,6 +35,7 @@ RELEASED = {
     "members": (None, "d42457cb44a8901c"),
     "postgres_secrets": (None, "b076778b9583bb24"),
     "postgres_rate_limits": (None, "92bb4bbcec800243"),
+    "share_links": ("e2d2e39a23fe60b3", "1563a29272c888ed"),
 }
 """The first digits of the SHA-256 of each released migration, for SQLite and for PostgreSQL."""
 WITH_FORMAT_1 = 1
@@ -80,6 +81,8 @@ def require_content(host: ImageHost, stored: Path) -> None:
     albums = host.albums.list(owner=owner).items
     assert {album.id for album in albums} == set(expected["albums"])
     assert {album.image_count for album in albums} == {1}
+    if "share" in expected:
+        assert host.albums.get_shared(expected["share"])[1] in albums
     assert host.webhooks.get(expected["webhook"], owner=owner).is_active
     found = host.images.list(owner=owner, q="boats").items
     assert [image.filename for image in found] == ["beach photo.webp"]

@@ -37,9 +37,9 @@ _EXPORTS = {
     "maintenance.restore": "restore",
     "markup": "PictureKeywords SrcsetKeywords",
     "models": """
-        Account AccountUsage Album ApiKey ApiKeyWithToken DeliveryState GalleryPage Image ImageChanges
-        ImageInfo LimitOverrides Links Page Principal PublicAlbum Role Scope Session SessionWithToken
-        UrlBuilder Webhook WebhookDelivery WebhookWithSecret
+        Account AccountUsage Album AlbumShare ApiKey ApiKeyWithToken DeliveryState GalleryPage Image
+        ImageChanges ImageInfo LimitOverrides Links Page Principal PublicAlbum Role Scope Session
+        SessionWithToken UrlBuilder Webhook WebhookDelivery WebhookWithSecret
     """,
     "services.rendering": "Rendered",
     "services.accounts": "AccountChanges",
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from imagehost_core.maintenance.restore import restore
     from imagehost_core.markup import PictureKeywords, SrcsetKeywords
     from imagehost_core.models import (
-        Account, AccountUsage, Album, ApiKey, ApiKeyWithToken, DeliveryState, GalleryPage, Image,
+        Account, AccountUsage, Album, AlbumShare, ApiKey, ApiKeyWithToken, DeliveryState, GalleryPage, Image,
         ImageChanges, ImageInfo, LimitOverrides, Links, Page, Principal, PublicAlbum, Role, Scope,
         Session, SessionWithToken, UrlBuilder, Webhook, WebhookDelivery, WebhookWithSecret,
     )  # fmt: skip
@@ -103,9 +103,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUTO", "Account", "AccountChanges", "AccountOverview", "AccountRef", "AccountUsage", "Album",
-    "AlbumRef", "ApiKey", "ApiKeyWithToken", "Auto", "BadRequestError", "BaseUrlError", "BlobStore",
-    "CameraData", "ConflictError", "Decision", "DeliveryRef", "DeliveryState", "Event", "FieldError",
-    "Finding", "Fit", "ForbiddenError", "Format", "GalleryPage", "GarbageReport", "HostClosedError",
+    "AlbumRef", "AlbumShare", "ApiKey", "ApiKeyWithToken", "Auto", "BadRequestError", "BaseUrlError",
+    "BlobStore", "CameraData", "ConflictError", "Decision", "DeliveryRef", "DeliveryState", "Event",
+    "FieldError", "Finding", "Fit", "ForbiddenError", "Format", "GalleryPage", "GarbageReport",
+    "HostClosedError",
     "Image", "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError", "ImageInfo",
     "ImageListKeywords", "ImageRef", "ImageSort", "InsufficientStorageError", "InternalError",
     "KeyChanges", "KeyRef", "LimitOverrides", "Links", "LocalBlobStore", "MemoryBlobStore",

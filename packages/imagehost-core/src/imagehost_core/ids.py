@@ -26,6 +26,8 @@ SessionId = NewType("SessionId", str)
 """16 characters of `0-9A-Za-z`."""
 WebhookId = NewType("WebhookId", str)
 """16 characters of `0-9A-Za-z`."""
+ShareId = NewType("ShareId", str)
+"""16 characters of `0-9A-Za-z`; image URLs of a shared album have it, so it cannot be guessed."""
 DeliveryId = NewType("DeliveryId", str)
 """16 characters of `0-9A-Za-z`."""
 EventId = NewType("EventId", str)
@@ -77,6 +79,11 @@ def new_session_id(random: Random = os.urandom) -> SessionId:
 def new_webhook_id(random: Random = os.urandom) -> WebhookId:
     """Return a random webhook id."""
     return WebhookId(base62(ID_LENGTH, random))
+
+
+def new_share_id(random: Random = os.urandom) -> ShareId:
+    """Return a random share id."""
+    return ShareId(base62(ID_LENGTH, random))
 
 
 def new_delivery_id(random: Random = os.urandom) -> DeliveryId:

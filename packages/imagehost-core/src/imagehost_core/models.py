@@ -16,7 +16,17 @@ from attrs.validators import ge, optional
 
 from imagehost_core.errors import BaseUrlError
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.ids import AccountId, AlbumId, DeliveryId, EventId, ImageId, KeyId, SessionId, WebhookId
+from imagehost_core.ids import (
+    AccountId,
+    AlbumId,
+    DeliveryId,
+    EventId,
+    ImageId,
+    KeyId,
+    SessionId,
+    ShareId,
+    WebhookId,
+)
 
 T = TypeVar("T")
 
@@ -152,11 +162,13 @@ class UrlBuilder:
     """Builder of image URLs; without a base URL, its methods raise `BaseUrlError`.
 
     `base_url` is the URL of the HTTP interface, ending in `/v1`, and `cdn_url` that of the image delivery
-    route. Each is "" if there is none, and neither has a trailing slash.
+    route. Each is "" if there is none, and neither has a trailing slash. `share` is the id of the share that
+    gives access to private images, or "".
     """
 
     _base_url: str = ""
     _cdn_url: str = ""
+    share: str = ""
 
     def __bool__(self) -> bool:
         return bool(self._cdn_url)
@@ -180,7 +192,9 @@ class UrlBuilder:
             extension: The extension without its dot; by default that of the stored format.
         """
         suffix = extension or FORMATS[image.format].extensions[0]
-        return f"{self.cdn_url}/{image.id}.{suffix}" + (f"?{query}" if query else "")
+        share = f"share={self.share}" if self.share and not image.is_public else ""
+        parameters = "&".join(filter(None, (query, share)))
+        return f"{self.cdn_url}/{image.id}.{suffix}" + (f"?{parameters}" if parameters else "")
 
     def thumb(self, image: Image) -> str:
         """Return the URL of an image's thumbnail, within 320×320 pixels.
@@ -344,6 +358,27 @@ class Album:
     def cover_url(self) -> str | None:
         """The `thumb_url` of the cover, or `None`."""
         return self.cover.thumb_url if self.cover else None
+
+
+@frozen(kw_only=True)
+class AlbumShare:
+    """A share link of an album: who has it sees the album and its images, also the private ones.
+
+    Attributes:
+        id: 16 characters of base62, which the URLs of the images have as `share`.
+        album_id: The album.
+        created_at: The creation time, in UTC.
+        expires_at: The expiry time, or `None`.
+        password_hash: The argon2id hash of the password that the page requires, or `None`.
+        token: The secret in the link; `None` except of a new share.
+    """
+
+    id: ShareId
+    album_id: AlbumId
+    created_at: datetime
+    expires_at: datetime | None
+    password_hash: str | None = field(repr=False)
+    token: str | None = field(default=None, repr=False)
 
 
 @frozen(kw_only=True)

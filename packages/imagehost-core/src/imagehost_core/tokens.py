@@ -1,4 +1,4 @@
-"""Bearer tokens of API keys and sessions: generation, parsing and hashing.
+"""Bearer tokens of API keys and sessions, and tokens of share links: generation, parsing and hashing.
 
 A token is a prefix that names its kind, 30 characters of base62 (30 × log2 62 = 178.6 random bits)
 and a checksum of 6 characters. Secret scanners recognise the format, and a typing error is detected
@@ -29,6 +29,8 @@ class TokenKind(StrEnum):
 
     KEY = "ihk_"
     SESSION = "ihs_"
+    SHARE = "iha_"
+    """That of a link to an album, which is no bearer token."""
 
 
 _TOKEN = re.compile(
@@ -64,6 +66,11 @@ def parse_token(text: str) -> TokenKind:
     if match is not None and checksum(match["body"]) == match["checksum"]:
         return TokenKind(match["kind"])
     raise UnauthorizedError("expected a token issued by this host but received another text")
+
+
+def hide_tokens(text: str) -> str:
+    """Return a text with the first characters only of each token in it."""
+    return _TOKEN.sub(lambda match: f"{match[0][:PREFIX_LENGTH]}…", text)
 
 
 def token_hash(token: str) -> str:

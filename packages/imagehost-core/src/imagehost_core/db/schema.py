@@ -215,7 +215,18 @@ CREATE TABLE imports (
     PRIMARY KEY (account_id, source)
 ) WITHOUT ROWID
 """
-_MIGRATIONS = {"initial_schema": _INITIAL_SCHEMA}
+_SHARE_LINKS = """
+CREATE TABLE album_shares (
+    id TEXT PRIMARY KEY,
+    album_id INTEGER NOT NULL REFERENCES albums (id) ON DELETE CASCADE,
+    token_hash TEXT NOT NULL UNIQUE,
+    password_hash TEXT,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER
+) WITHOUT ROWID;
+CREATE INDEX album_shares_by_album ON album_shares (album_id, created_at, id, expires_at)
+"""
+_MIGRATIONS = {"initial_schema": _INITIAL_SCHEMA, "share_links": _SHARE_LINKS}
 """The statements of each migration by its name, in the order in which they are applied."""
 
 _RATE_LIMITS = """

@@ -56,6 +56,7 @@ REFERENCES = (
     Reference("api_keys", "id", _ACCOUNT, "accounts", is_deletable=True),
     Reference("sessions", "id", _ACCOUNT, "accounts", is_deletable=True),
     Reference("albums", "id", _ACCOUNT, "accounts", is_deletable=False),
+    Reference("album_shares", "id", {"id": "album_id"}, "albums", is_deletable=True),
     Reference("images", "id", _ACCOUNT, "accounts", is_deletable=False),
     IMAGE_ALBUM,
     Reference("idempotency_keys", "account_id || ' ' || key", _ACCOUNT, "accounts", is_deletable=True),

@@ -70,12 +70,12 @@ class SigningKeys:
 def can_view(image: Image, viewer: Account | None, signed: bool, settings: DeliverySettings) -> bool:
     """Return whether the bytes of an image may be sent.
 
-    A private image needs its owner's token or a valid signed URL, unless `private` is `unlisted`.
+    A private image needs its owner's token, a valid signed URL or a share, unless `private` is `unlisted`.
 
     Args:
         image: The image.
         viewer: The account of the request's token, or `None`.
-        signed: Whether the URL carries a valid signature.
+        signed: Whether the URL carries a valid signature, or a valid share of the image's album.
         settings: The delivery settings.
     """
     owned = viewer is not None and viewer.id == image.account_id
@@ -87,7 +87,7 @@ def is_restricted(image: Image, signed: bool, settings: DeliverySettings) -> boo
 
     Args:
         image: The image.
-        signed: Whether the URL carries a valid signature.
+        signed: Whether the URL carries a valid signature, or a valid share of the image's album.
         settings: The delivery settings.
     """
     unlisted = settings.private is PrivateDelivery.UNLISTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from typing import Unpack
@@ -10,16 +11,23 @@ from typing import Unpack
 import attrs
 from attrs import field, frozen
 
-from imagehost_core._util.clock import Clock
 from imagehost_core.db import AlbumRepository
 from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction
 from imagehost_core.db.repositories.repositories import Repositories
-from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
-from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text
-from imagehost_core.lists import PageKeywords, parse_page_request
-from imagehost_core.models import Account, Album, Image, Page
+from imagehost_core.errors import (
+    ErrorCollector,
+    FieldError,
+    NotFoundError,
+    UnauthorizedError,
+    ValidationError,
+    quote_value,
+)
+from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text, new_share_id
+from imagehost_core.lists import PageKeywords, PageRequest, parse_page_request
+from imagehost_core.models import Account, Album, AlbumShare, Image, Page
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.idempotency import ResultRecorder
+from imagehost_core.services.keys import expiry_errors
 from imagehost_core.services.references import (
     AlbumRef,
     ImageRef,
@@ -28,13 +36,16 @@ from imagehost_core.services.references import (
     get_account,
     parse_image_ids,
 )
-from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
+from imagehost_core.tokens import TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, description_errors, has_visible_character, is_valid_text
 
 MAX_ALBUM_NAME = 100
 """Characters of an album's name, after trimming."""
 MAX_IMAGES_PER_REQUEST = 1_000
 """Images that one request can add to or remove from an album."""
+MAX_SHARES = 100
+"""Shares of an album that have not expired."""
 
 
 class MemberStatus(StrEnum):
@@ -66,7 +77,7 @@ class AlbumService:
     _records: Repositories = field(repr=False)
     _deleter: ImageDeleter = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
-    _clock: Clock = field(repr=False)
+    _env: Environment = field(repr=False)
 
     def create(
         self,
@@ -96,7 +107,7 @@ class AlbumService:
         if previous is not None:
             return self._get(previous, account)
         with self._units.begin() as unit, self._units.transaction(account) as transaction:
-            album_id = self._records.albums.insert(transaction, account.id, fields, self._clock())
+            album_id = self._records.albums.insert(transaction, account.id, fields, self._env.clock())
             album = self._get(album_id, account, transaction)
             unit.album_created(transaction, album)
             if idempotency is not None:
@@ -146,7 +157,7 @@ class AlbumService:
             current = self._get(current.id, account, transaction)
             if all(getattr(current, key) == value for key, value in fields.items()):
                 return current
-            self._records.albums.update(transaction, current.id, fields, self._clock())
+            self._records.albums.update(transaction, current.id, fields, self._env.clock())
             changed = self._get(current.id, account, transaction)
             unit.album_updated(transaction, changed)
         return changed
@@ -210,6 +221,97 @@ class AlbumService:
                     self._records.albums.delete(transaction, current)
                     return
 
+    def create_share(
+        self,
+        album: AlbumRef,
+        *,
+        owner: Owner,
+        expires_at: datetime | None = None,
+        password_hash: str | None = None,
+    ) -> AlbumShare:
+        """Create a share link of an album; only the returned record has its token.
+
+        Args:
+            album: The album.
+            owner: The account.
+            expires_at: The end of the share, with a time zone; by default none.
+            password_hash: The argon2id hash of the password that the page requires; by default none.
+
+        Raises:
+            NotFoundError: The account has no such album; the error also names what is wrong with the values.
+            ValidationError: `expires_at` is not in the future, or the album has 100 shares.
+        """
+        account, errors, now = get_account(self._records.accounts, owner), ErrorCollector(), self._env.clock()
+        with errors.catch():
+            self._get(album, account)
+        with errors.catch():
+            self.validate_share({"expires_at": expires_at})
+        errors.raise_if_any()
+        with self._units.transaction(account) as transaction:
+            current = self._get(album, account, transaction)
+            first = PageRequest(per_page=1)
+            if (
+                self._records.albums.list_shares(current.id, now, first, transaction).total or 0
+            ) >= MAX_SHARES:
+                error = FieldError("shares", f"at most {MAX_SHARES} per album", "one more")
+                raise ValidationError(errors=[error])
+            share = AlbumShare(
+                id=new_share_id(self._env.random),
+                album_id=current.id,
+                created_at=now,
+                expires_at=expires_at,
+                password_hash=password_hash,
+                token=new_token(TokenKind.SHARE, self._env.random),
+            )
+            self._records.albums.insert_share(transaction, share, token_hash(share.token or ""))
+        return share
+
+    def list_shares(self, album: AlbumRef, *, owner: Owner, **page: Unpack[PageKeywords]) -> Page[AlbumShare]:
+        """Return a page of an album's shares that have not expired, newest first.
+
+        Raises:
+            NotFoundError: The account has no such album.
+        """
+        request, current = parse_page_request(**page), self.get(album, owner=owner)
+        return self._records.albums.list_shares(current.id, self._env.clock(), request)
+
+    def delete_share(self, album: AlbumRef, share: AlbumShare | str, *, owner: Owner) -> None:
+        """End a share at once, in every process: its page and image URLs are as those of none.
+
+        Raises:
+            NotFoundError: The account has no such album, or the album no such share.
+        """
+        account = get_account(self._records.accounts, owner)
+        share_id = share.id if isinstance(share, AlbumShare) else share
+        with self._units.transaction(account) as transaction:
+            current = self._get(album, account, transaction)
+            if not self._records.albums.delete_share(transaction, current.id, share_id):
+                raise NotFoundError(
+                    f"expected the id of a share of the album but received {quote_value(share_id)}"
+                )
+
+    def get_shared(self, token: str) -> tuple[AlbumShare, Album]:
+        """Return the share with a token, and its album.
+
+        Raises:
+            NotFoundError: There is none, it has expired, or the album's account is suspended.
+        """
+        with suppress(UnauthorizedError):
+            if parse_token(token) is TokenKind.SHARE and (
+                found := self._records.albums.get_shared(token_hash(token), self._env.clock())
+            ):
+                return found
+        raise NotFoundError("expected the link of a share that has not ended")
+
+    def validate_share(self, fields: Mapping[str, object]) -> None:
+        """Raise ValidationError unless a share can have the given fields, those of `create_share`.
+
+        Raises:
+            ValidationError: `expires_at` is not in the future.
+        """
+        if errors := expiry_errors(fields.get("expires_at"), self._env.clock()):
+            raise ValidationError(errors=errors)
+
     def _change_members(
         self, album: AlbumRef, images: Iterable[ImageRef], owner: Owner, *, add: bool
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
@@ -228,14 +330,14 @@ class AlbumService:
                 results.append(MembershipResult(image_id, status))
                 if image is not None and status in _CHANGES:
                     moved = attrs.evolve(
-                        image, album_id=current.id if add else None, updated_at=self._clock()
+                        image, album_id=current.id if add else None, updated_at=self._env.clock()
                     )
                     self._records.images.update(transaction, moved)
                     album_ids = (current.id, image.album_id)
                     changed_ids |= dict.fromkeys(id_ for id_ in album_ids if id_ is not None)
             for changed_id in changed_ids:
                 changed = record_membership_change(
-                    self._records.albums, unit, transaction, changed_id, account.id, self._clock()
+                    self._records.albums, unit, transaction, changed_id, account.id, self._env.clock()
                 )
                 current = changed if changed_id == current.id else current
         return current, tuple(results)

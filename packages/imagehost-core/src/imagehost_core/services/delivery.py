@@ -65,7 +65,8 @@ class ResolvedImage:
         last_modified: The time since which the bytes are the same.
         filename: The filename for `Content-Disposition`.
         varies: Whether the response depends on `Accept`.
-        is_restricted: Whether the bytes are for the owner only: the image is private, and the URL not signed.
+        is_restricted: Whether the bytes are for the owner only: the image is private, and the URL neither
+            signed nor that of a share.
     """
 
     image: Image
@@ -221,6 +222,7 @@ class ImageResolver:
         image_id, extension = _split_path(path)
         transform = parse_transform(query, extension=extension)
         cached = self._cached_image(image_id)
+        is_shared = False
         if cached is not None:
             image, key = cached.image, self._signing_keys.cached(cached.image.account_id)
         # A 404 for a private image must take as long as one for a missing image: it reads the database too.
@@ -229,8 +231,8 @@ class ImageResolver:
             or (key is None and "sig=" in query)
             or not self._can_view(image, transform, query, viewer, key)
         ):
-            image, key = self._read_image(image_id)
-        return self._resolve(image, transform, query, accept, viewer, key)
+            image, key, is_shared = self._read_image(image_id, query)
+        return self._resolve(image, transform, query, accept, viewer, key, is_shared)
 
     def resolve_cached(
         self, path: str, query: str = "", *, accept: str = "", viewer: Account | None = None
@@ -342,18 +344,18 @@ class ImageResolver:
         accept: str,
         viewer: Account | None,
         key: bytes | None,
+        is_shared: bool = False,
     ) -> ResolvedImage:
         signed = "sig=" in query and self._is_signed(image, transform, query, key)
-        if not can_view(image, viewer, signed, self._settings):
+        if not can_view(image, viewer, signed or is_shared, self._settings):
             raise NotFoundError(delivery_not_found_text(image.id))
         # Without parameters, and with no extension or that of the stored format, the URL is the master's.
         allow_master = "=" not in query or parse_transform(query) == Transform()
         resolved = self.build(image, transform, accept, allow_master=allow_master)
         if resolved.key is not None:
             require_allowed_transform(transform, signed, self._settings)
-        return (
-            evolve(resolved, is_restricted=True) if is_restricted(image, signed, self._settings) else resolved
-        )
+        restricted = is_restricted(image, signed or is_shared, self._settings)
+        return evolve(resolved, is_restricted=True) if restricted else resolved
 
     def _can_view(
         self, image: Image, transform: Transform, query: str, viewer: Account | None, key: bytes | None
@@ -381,16 +383,20 @@ class ImageResolver:
             return None
         return cached
 
-    def _read_image(self, image_id: ImageId) -> tuple[Image, bytes]:
-        """Return an image and the signing key of its account, by one query."""
+    def _read_image(self, image_id: ImageId, query: str) -> tuple[Image, bytes, bool]:
+        """Return an image, the signing key of its account, and whether the URL has a share of its album.
+
+        One query reads all of it: shares are not kept in memory, so they end at once.
+        """
         generation, key_generation = self._files.generations.read(image_id), self._signing_keys.generation()
-        found = self._records.images.get_delivered(image_id)
+        share = dict(parse_qsl(query)).get("share", "") if "share=" in query else ""
+        found = self._records.images.get_delivered(image_id, share, self._clock())
         if found is None:
             raise NotFoundError(delivery_not_found_text(image_id))
         image = found[0]
         if generation is not None:
             self._image_cache.put(image_id, _CachedImage(generation, image))
-        return image, self._signing_keys.keep(image.account_id, found[1], key_generation)
+        return image, self._signing_keys.keep(image.account_id, found[1], key_generation), found[2]
 
 
 def _split_path(path: str) -> tuple[ImageId, str | None]:

@@ -294,11 +294,15 @@ def _validate_scopes(scopes: object, _now: datetime, errors: list[FieldError]) -
 
 
 def _validate_expiry(expires_at: object, now: datetime, errors: list[FieldError]) -> object:
-    if expires_at is None:
-        return None
-    if not isinstance(expires_at, datetime) or expires_at.tzinfo is None or expires_at <= now:
-        errors.append(FieldError("expires_at", "a future time with a time zone", quote_value(expires_at)))
+    errors += expiry_errors(expires_at, now)
     return expires_at
+
+
+def expiry_errors(expires_at: object, now: datetime) -> tuple[FieldError, ...]:
+    """Return an error unless a value is `None` or a timezone-aware time after `now`."""
+    if expires_at is None or (isinstance(expires_at, datetime) and expires_at.tzinfo and expires_at > now):
+        return ()
+    return (FieldError("expires_at", "a future time with a time zone", quote_value(expires_at)),)
 
 
 _SCOPES = tuple(scope.value for scope in Scope)

@@ -71,6 +71,7 @@ COPIED = (
     "api_keys",
     "sessions",
     "albums",
+    "album_shares",
     "images",
     "image_words",
     "gallery_images",

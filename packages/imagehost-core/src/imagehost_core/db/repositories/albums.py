@@ -1,4 +1,4 @@
-"""The albums table. An album's cover is the newest of its images."""
+"""The tables of albums and of their shares. An album's cover is the newest of its images."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from imagehost_core.db.engines.database import (
     SqlValue,
     Transaction,
     integer,
+    optional_timestamp,
     text,
     timestamp,
+    to_optional_micros,
 )
 from imagehost_core.db.image_rows import COLUMNS as IMAGE_COLUMNS
 from imagehost_core.db.image_rows import to_image
 from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
-from imagehost_core.db.lists.pages import ItemList, list_id, paginate
-from imagehost_core.ids import AccountId, AlbumId
+from imagehost_core.db.lists.pages import ItemList, count_items, list_id, paginate
+from imagehost_core.ids import AccountId, AlbumId, ShareId
 from imagehost_core.lists import PageRequest
-from imagehost_core.models import NO_URLS, Album, Image, Page, PublicAlbum, UrlBuilder
+from imagehost_core.models import NO_URLS, Album, AlbumShare, Image, Page, PublicAlbum, UrlBuilder
 
 _COVER_COLUMNS = ", ".join(f"cover.{name} AS cover_{name}" for name in IMAGE_COLUMNS)
 # One statement reads one snapshot: the cover cannot be deleted between the count and the cover's row.
@@ -42,6 +44,13 @@ _SELECT_PUBLIC = f"""
 {_SELECT_WITH_COVER.format(condition="AND images.is_public = 1")}
 WHERE item.id = :id AND item.is_public = 1
     AND EXISTS (SELECT 1 FROM accounts WHERE id = item.account_id AND suspended_at IS NULL)
+"""  # noqa: S608 - a constant
+
+_IS_VALID = "(item.expires_at IS NULL OR item.expires_at > :now)"
+_SELECT_SHARED = f"""
+SELECT item.*, albums.account_id FROM album_shares AS item JOIN albums ON albums.id = item.album_id
+JOIN accounts ON accounts.id = albums.account_id
+WHERE item.token_hash = :hash AND accounts.suspended_at IS NULL AND {_IS_VALID}
 """  # noqa: S608 - a constant
 
 
@@ -122,6 +131,44 @@ class AlbumRepository:
         count_album(transaction, album.account_id, -1)
         transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album.id})
 
+    def get_shared(self, token_hash: str, now: datetime) -> tuple[AlbumShare, Album] | None:
+        """Return a valid share, and its album, if its account is not suspended; otherwise `None`."""
+        row = self.database.fetch_one(_SELECT_SHARED, {"hash": token_hash, "now": to_micros(now)})
+        if row is None:
+            return None
+        share = _to_share(row)
+        album = self.get(share.album_id, AccountId(integer(row, "account_id")))
+        return None if album is None else (share, album)
+
+    def list_shares(
+        self, album_id: AlbumId, now: datetime, request: PageRequest, queryable: Queryable | None = None
+    ) -> Page[AlbumShare]:
+        """Return one page of an album's shares that have not expired."""
+        queryable = queryable or self.database
+        shares = ItemList(
+            id=list_id("shares", album_id),
+            table="album_shares",
+            where=f"item.album_id = :album AND {_IS_VALID}",
+            values={"album": album_id, "now": to_micros(now)},
+            to_item=_to_share,
+        )
+        return paginate(queryable, shares, request, count_items(queryable, shares))
+
+    def insert_share(self, transaction: Transaction, share: AlbumShare, token_hash: str) -> None:
+        """Insert a share, and delete those of the album that have expired."""
+        values = {"album_id": share.album_id, "created_at": to_micros(share.created_at)}
+        transaction.execute(
+            "DELETE FROM album_shares WHERE album_id = :album_id AND expires_at <= :created_at", values
+        )
+        row = {"id": share.id, "token_hash": token_hash, "password_hash": share.password_hash}
+        expires_at = to_optional_micros(share.expires_at)
+        transaction.insert("album_shares", {**row, **values, "expires_at": expires_at})
+
+    def delete_share(self, transaction: Transaction, album_id: AlbumId, share_id: str) -> bool:
+        """Delete a share of an album; return whether there was one."""
+        sql = "DELETE FROM album_shares WHERE album_id = :album AND id = :id"
+        return bool(transaction.execute(sql, {"album": album_id, "id": share_id}))
+
     def _to_album(self, row: SqlRow) -> Album:
         """Convert a row of the query for albums with their covers."""
         return Album(
@@ -140,3 +187,13 @@ class AlbumRepository:
         if row["cover_id"] is None:
             return None
         return to_image({name: row[f"cover_{name}"] for name in IMAGE_COLUMNS}, self.urls)
+
+
+def _to_share(row: SqlRow) -> AlbumShare:
+    return AlbumShare(
+        id=ShareId(text(row, "id")),
+        album_id=AlbumId(integer(row, "album_id")),
+        created_at=timestamp(row, "created_at"),
+        expires_at=optional_timestamp(row, "expires_at"),
+        password_hash=None if row["password_hash"] is None else text(row, "password_hash"),
+    )

@@ -21,6 +21,7 @@ from imagehost_core.db.engines.database import (
     integer,
     text,
     timestamp,
+    to_optional_micros,
 )
 from imagehost_core.db.image_rows import first_number, optional_album_id, to_image, to_row
 from imagehost_core.db.lists.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
@@ -31,7 +32,11 @@ from imagehost_core.models import NO_URLS, Image, UrlBuilder
 _UPDATABLE = ("album_id", "description", "is_public", "filename", "updated_at")
 _SELECT = "SELECT * FROM images AS item"
 _SELECT_DELIVERED = """
-SELECT item.*, accounts.signing_secret AS signing_secret FROM images AS item
+SELECT item.*, accounts.signing_secret AS signing_secret, EXISTS (
+    SELECT 1 FROM album_shares AS share WHERE share.id = :share AND share.album_id = item.album_id
+    AND (share.expires_at IS NULL OR share.expires_at > :now)
+) AS is_shared
+FROM images AS item
 JOIN accounts ON accounts.id = item.account_id WHERE item.id = :id AND accounts.suspended_at IS NULL
 """
 
@@ -65,10 +70,24 @@ class ImageRepository:
         row = (queryable or self.database).fetch_one(f"{_SELECT} WHERE id = :id", {"id": image_id})
         return None if row is None else to_image(row, self.urls)
 
-    def get_delivered(self, image_id: ImageId) -> tuple[Image, bytes] | None:
-        """Return an image of an account that is not suspended, with that one's signing secret, or `None`."""
-        row = self.database.fetch_one(_SELECT_DELIVERED, {"id": image_id})
-        return None if row is None else (to_image(row, self.urls), blob(row, "signing_secret"))
+    def get_delivered(
+        self, image_id: ImageId, share: str = "", now: datetime | None = None
+    ) -> tuple[Image, bytes, bool] | None:
+        """Return an image of an account that is not suspended, or `None`.
+
+        Args:
+            image_id: The image.
+            share: The id of a share, or another text.
+            now: The time at which the share must not have expired.
+
+        Returns:
+            The image, the signing secret of its account, and whether the share is one of its album.
+        """
+        values = {"id": image_id, "share": share, "now": to_optional_micros(now)}
+        row = self.database.fetch_one(_SELECT_DELIVERED, values)
+        if row is None:
+            return None
+        return to_image(row, self.urls), blob(row, "signing_secret"), bool(row["is_shared"])
 
     def get_public(self, image_id: ImageId) -> Image | None:
         """Return a public image of an account that is not suspended, or `None`."""
