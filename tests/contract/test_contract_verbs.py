@@ -37,6 +37,7 @@ CLIENT_ONLY_PARAMETERS = {
 OTHER_PARAMETERS = {
     "sessions.create": "the core creates a session of a verified account; a server verifies passwords",
     "accounts.create": "the core stores a hash of the password; a server makes it",
+    "albums.create_share": "the core stores a hash of the password; a server makes it",
 }
 """Verbs whose further parameters differ, with the reason."""
 CORE_ONLY = {
@@ -53,7 +54,9 @@ CORE_ONLY = {
     "accounts.renew_signing_secret": "`renew_signing_secret` of the client is for its own account",
     "accounts.set_password_hash": "`change_password` of the client is for its own account",
     "accounts.usage": "an account's record of the client contains it",
+    "albums.get_shared": "for the pages of share links",
     "albums.validate": "for servers",
+    "albums.validate_share": "for servers",
     "images.list_public": "`gallery`",
     "images.validate": "for servers",
     "images.validate_signing": "for servers",

@@ -13,7 +13,7 @@ from imagehost_server.testing import RunningServer
 def unnamed(changes: set[str], changelog: str) -> set[str]:
     """Return the changed lines of the surface whose name the newest section of a changelog does not have."""
     newest = changelog.split("\n## [")[1]
-    return {line for line in changes if not re.search(rf"{re.escape(_name(line))}\b", newest)}
+    return {line for line in changes if not re.search(rf"{re.escape(_name(line))}(?!\w)", newest)}
 
 
 def _name(line: str) -> str:

@@ -14,7 +14,7 @@ from tests.server.conftest import hash_quickly
 
 from imagehost_core import ImageHost
 from imagehost_core._util.clock import utc_now
-from imagehost_core.authorization import Requirement, SessionRequirement
+from imagehost_core.authorization import SessionRequirement
 from imagehost_core.models import ALL_SCOPES, Scope
 from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.routes import ROUTE_SCOPES
@@ -36,6 +36,7 @@ BODIES: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
     "PATCH /v1/albums/{album_id}": lambda _: {"json": {"name": "y"}},
     "PUT /v1/albums/{album_id}/images": lambda ids: {"json": {"image_ids": [ids["image_id"]]}},
     "DELETE /v1/albums/{album_id}/images": lambda ids: {"json": {"image_ids": [ids["image_id"]]}},
+    "POST /v1/albums/{album_id}/shares": lambda _: {"json": {}},
     "POST /v1/session": lambda ids: {"json": {"username": ids["user"], "password": PASSWORD}},
     "POST /v1/accounts": lambda ids: {"json": {"username": ids["new_user"], "password": PASSWORD}},
     "POST /v1/account/password": lambda _: {"json": {"current_password": PASSWORD, "new_password": PASSWORD}},
@@ -48,8 +49,13 @@ BODIES: dict[str, Callable[[dict[str, str]], dict[str, Any]]] = {
 """A valid request of each route that has a body."""
 
 CREATED = {"POST /v1/albums", "POST /v1/session", "POST /v1/accounts", "POST /v1/keys", "POST /v1/webhooks"}
-CREATED |= {"POST /v1/webhooks/{webhook_id}/test"}
+CREATED |= {"POST /v1/webhooks/{webhook_id}/test", "POST /v1/albums/{album_id}/shares"}
 """The routes whose success is 201."""
+
+FURTHER_SCOPES = dict.fromkeys(
+    ("POST /v1/albums/{album_id}/shares", "GET /v1/albums/{album_id}/shares"), Scope.IMAGES_READ
+)
+"""The second scope of routes that require two: share links show private images."""
 
 MISSING = {
     "image_id": MISSING_ID,
@@ -59,6 +65,7 @@ MISSING = {
     "session_id": MISSING_ID,
     "webhook_id": MISSING_ID,
     "delivery_id": MISSING_ID,
+    "share_id": MISSING_ID,
 }
 """Well-formed ids of resources that do not exist."""
 
@@ -94,6 +101,8 @@ class Service:
         webhook_id = webhook.json()["data"]["id"]
         delivery = send("POST", f"/v1/webhooks/{webhook_id}/test", token)
         created = {"image_id": image, "album_id": album, "key_id": key, "delivery_id": delivery}
+        shares = f"/v1/albums/{album.json()['data']['id']}/shares"
+        created["share_id"] = send("POST", shares, token, json={})
         ids = {name: str(response.json()["data"]["id"]) for name, response in created.items()}
         account = self.host.accounts.get(user)
         ids |= {"webhook_id": webhook_id, "account_id": str(account.id)}
@@ -171,10 +180,11 @@ def body_of(route: str, ids: dict[str, Any]) -> dict[str, Any]:
     return BODIES[route](ids) if route in BODIES else {}
 
 
-def minimal_token(service: Service, user: str, requirement: Requirement | None) -> str:
+def minimal_token(service: Service, user: str, route: str) -> str:
     """Return a token with no more than the requirement of a route."""
+    requirement = ROUTE_SCOPES[route]
     if isinstance(requirement, Scope):
-        return service.key(user, requirement)
+        return service.key(user, requirement, FURTHER_SCOPES.get(route, requirement))
     return service.sessions["admin" if requirement is SessionRequirement.OPERATOR else user]
 
 
@@ -263,7 +273,7 @@ def test_an_unknown_account_is_404_for_operators(service: Service, route: str, a
 def test_a_foreign_resource_responds_exactly_like_a_missing_one(
     service: Service, unchanged: dict[str, Any], route: str
 ) -> None:
-    ids, token = unchanged, minimal_token(service, "bob", ROUTE_SCOPES[route])
+    ids, token = unchanged, minimal_token(service, "bob", route)
     before = service.host.accounts.usage("eve")
     foreign = service.send(*split(route, ids), token, **body_of(route, ids))
     missing = service.send(*split(route, MISSING), token, **body_of(route, ids))
@@ -279,7 +289,7 @@ def test_a_token_with_only_the_required_scope_is_sufficient(service: Service, ro
     if route == "DELETE /v1/session":
         token = service.host.sessions.create(service.host.accounts.get("ann")).token
     else:
-        token = minimal_token(service, "ann", ROUTE_SCOPES[route])
+        token = minimal_token(service, "ann", route)
     ids = service.resources("ann")
     response = service.send(*split(route, ids), token, **body_of(route, ids))
     assert response.status_code == (201 if route in CREATED else 200), response.text
@@ -291,7 +301,7 @@ def test_lists_contain_no_resources_of_other_accounts(
     service: Service, unchanged: dict[str, Any], route: str
 ) -> None:
     ids = unchanged
-    response = service.send(*split(route, ids), minimal_token(service, "bob", ROUTE_SCOPES[route]))
+    response = service.send(*split(route, ids), minimal_token(service, "bob", route))
     assert response.status_code == 200
     numbers = ("album_id", "account_id")
     assert not any(f'"{ids[name]}"' in response.text for name in MISSING if name not in numbers)
@@ -314,7 +324,20 @@ def test_a_key_of_one_scope_is_accepted_exactly_where_it_is_required(service: Se
     for route, requirement in ROUTE_SCOPES.items():
         ids = {**MISSING, "png": b"", "user": "ann", "new_user": "-"}
         status = service.send(*split(route, ids), token, **body_of(route, ids)).status_code
-        assert (status == 403) == (requirement not in (None, scope)), route
+        assert (status == 403) == (requirement not in (None, scope) or route in FURTHER_SCOPES), route
+
+
+@pytest.mark.parametrize("route", FURTHER_SCOPES)
+def test_a_route_that_requires_two_scopes_refuses_a_key_without_the_second(
+    service: Service, unchanged: dict[str, Any], route: str
+) -> None:
+    token, ids = service.key("eve", *(ALL_SCOPES - {FURTHER_SCOPES[route]})), unchanged
+    existing, missing = (
+        service.send(*split(route, names), token, **body_of(route, ids))
+        for names in (ids, {**ids, **MISSING})
+    )
+    assert (existing.status_code, error_code(existing)) == (403, "FORBIDDEN")
+    assert comparable(existing) == comparable(missing)
 
 
 # Ids in queries and bodies.

@@ -42,6 +42,7 @@ def test_misplaced_tokens_and_passwords_appear_in_no_log_and_no_response(
         session,
         new_token(TokenKind.KEY),
         new_token(TokenKind.SESSION),
+        new_token(TokenKind.SHARE),
         good[:-1] + "!",
         good[5:],
     ]
@@ -65,6 +66,10 @@ def test_misplaced_tokens_and_passwords_appear_in_no_log_and_no_response(
                     client.get("/img/0123456789abcdef", headers=variant),
                 ]
             responses.append(client.get(f"/v1/images?token={token}&access_token={token}"))
+            if token[:2] == "ih" and token.isascii() and token.replace("_", "").isalnum():
+                # Tokens in paths, as those of share links are.
+                client.get(f"/s/{token}")
+                client.get(f"/s/{token}/images.zip?x={token}")
         for body in ({"username": "ann", "password": wrong}, {"username": "-", "password": password}):
             responses.append(client.post("/v1/session", json=body))
             responses.append(client.post("/v1/accounts", json=body))

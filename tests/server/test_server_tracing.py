@@ -136,6 +136,7 @@ def test_no_attribute_has_a_secret_of_the_request(client: httpx2.Client, token: 
     secrets = "w=3&exp=1&sig=secret-1&token=secret-2"
     span_of(client.get(f"/img/0000000000000000?{secrets}", headers={"Cookie": "a=secret-3"}))
     span_of(client.post("/v1/session", json={"username": "admin", "password": "secret-4"}))
+    span_of(client.get(f"/s/{token}"))
     text = "".join(span.to_json() for span in spans())
     assert "secret" not in text
     assert "?" not in text

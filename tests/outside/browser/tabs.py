@@ -93,9 +93,11 @@ def sign_in(page: Page, origin: str, path: str = "/upload", name: str = "admin")
 
 
 @contextmanager
-def running_for_pages(directory: Path, **variables: str) -> Iterator[RunningServer]:
+def running_for_pages(directory: Path, *flags: str, **variables: str) -> Iterator[RunningServer]:
     """Run a server without rate limits in an empty directory, whose `admin` has the password `PASSWORD`."""
     (directory / "password").write_text(PASSWORD, encoding="utf-8")
     password = {"IMAGEHOST_ADMIN_PASSWORD_FILE": str(directory / "password")}
-    with running(directory / "data", variables={**LIMITS, **PATIENT, **password, **variables}) as server:
+    with running(
+        directory / "data", *flags, variables={**LIMITS, **PATIENT, **password, **variables}
+    ) as server:
         yield server

@@ -27,7 +27,7 @@ FORMS = sorted(
     for handler in HANDLERS
     if "POST" in handler.http_methods
     for path in handler.paths
-    if path != "/login"
+    if path not in ("/login", "/s/{token:str}")
 )
 """The paths of all forms that require a session."""
 

@@ -19,7 +19,16 @@ from imagehost_core.testing import make_image
 
 HOOK = "http://127.0.0.1:9/hook"
 PNG = make_image(8, 8)
-TABLES = ("accounts", "albums", "api_keys", "images", "sessions", "webhook_deliveries", "webhooks")
+TABLES = (
+    "accounts",
+    "album_shares",
+    "albums",
+    "api_keys",
+    "images",
+    "sessions",
+    "webhook_deliveries",
+    "webhooks",
+)
 FIELDS: dict[str, dict[str, str]] = {
     "/logout": {},
     "/upload": {},
@@ -29,6 +38,8 @@ FIELDS: dict[str, dict[str, str]] = {
     "/albums": {"name": "new"},
     "/albums/{album_id:str}": {"name": "changed"},
     "/albums/{album_id:str}/delete": {},
+    "/albums/{album_id:str}/shares": {"expires_in": "3600"},
+    "/albums/{album_id:str}/shares/{share_id:str}/delete": {},
     "/settings/password": {"current_password": PASSWORD, "new_password": "another password"},
     "/settings/signing-secret": {},
     "/settings/sessions/{session_id:str}/end": {},
@@ -90,13 +101,15 @@ def person(host: ImageHost, request: pytest.FixtureRequest) -> Person:
     name = f"person-{FORMS.index(request.getfixturevalue('form'))}"
     account = host.accounts.create(name, password_hash=hash_quickly(PASSWORD), role=Role.OPERATOR)
     webhook = host.webhooks.create(owner=account, url=HOOK).webhook
+    album = host.albums.create(owner=account, name="album")
     ids = {
         "account_id": str(account.id),
-        "album_id": str(host.albums.create(owner=account, name="album").id),
+        "album_id": str(album.id),
         "delivery_id": host.webhooks.test(webhook, owner=account).id,
         "image_id": host.upload(PNG, owner=account, filename="a.png").id,
         "key_id": host.keys.create(owner=account).key.id,
         "name": "sharex.sxcu",
+        "share_id": host.albums.create_share(album, owner=account).id,
         "session_id": host.sessions.create(account).session.id,
         "webhook_id": webhook.id,
     }

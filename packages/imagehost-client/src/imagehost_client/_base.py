@@ -67,6 +67,9 @@ class AlbumOperations:
     delete: Final = Operation(albums.delete_album)
     add_images: Final = Operation(albums.add_images)
     remove_images: Final = Operation(albums.remove_images)
+    create_share: Final = Operation(albums.create_share)
+    list_shares: Final = Listing(albums.list_shares)
+    delete_share: Final = Operation(albums.delete_share)
 
 
 class KeyOperations:

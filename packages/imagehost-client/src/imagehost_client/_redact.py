@@ -22,7 +22,7 @@ LOGGED_HEADERS = frozenset(
 """The only headers that are logged."""
 
 _HIDDEN = "***"
-_SECRETS = frozenset({"sig", "token", "secret"})
+_SECRETS = frozenset({"sig", "share", "token", "secret"})
 
 
 class Secret:

@@ -22,6 +22,7 @@ __all__ = [
     "AccountSummary",
     "AccountUsage",
     "Album",
+    "AlbumShare",
     "ApiKey",
     "ApiKeyWithToken",
     "BulkError",
@@ -447,6 +448,17 @@ class DeletedAlbum(Result):
 
     id: int
     deleted: bool = True
+
+
+@frozen(kw_only=True)
+class AlbumShare(Result):
+    """A share link of an album; its `url` is returned only on creation, and hidden by `repr`."""
+
+    id: str
+    url: str | None = field(default=None, repr=False)
+    has_password: bool
+    created_at: datetime
+    expires_at: datetime | None = None
 
 
 @frozen(kw_only=True)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, MutableMapping
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from imagehost_core.tokens import hide_tokens
+
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -102,8 +104,9 @@ def instrument(app: ASGIApp) -> ASGIApp:
 
     async def without_query(scope: Any, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            # The query may contain a signature.
-            await traced({**scope, "query_string": b"", "imagehost.scope": scope}, receive, send)
+            # The query may contain a signature, and the path the token of a share.
+            hidden = {"query_string": b"", "path": hide_tokens(scope["path"])}
+            await traced({**scope, **hidden, "imagehost.scope": scope}, receive, send)
         else:
             await app(scope, receive, send)
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import partial
 from typing import Unpack
 
 from attrs import evolve
 
-from imagehost_client._calls.arguments import album_id_of, checked, image_ids_of, text
+from imagehost_client import _wire
+from imagehost_client._calls.arguments import album_id_of, checked, id_of, image_ids_of, text
 from imagehost_client._calls.call import Call, drop_none, drop_unset, paged, single
 from imagehost_client._types import UNSET, AlbumRef, ImageRef, PageOptions, Unset
 from imagehost_client.errors import BadRequestError
-from imagehost_client.models import Album, DeletedAlbum, Membership, Page
+from imagehost_client.models import Album, AlbumShare, Deleted, DeletedAlbum, Membership, Page
 
 
 @partial(checked, error=BadRequestError)
@@ -115,3 +117,44 @@ def remove_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Cal
 def _members(method: str, album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
     body = {"image_ids": image_ids_of(images)}
     return single(method, Membership, "albums", album_id_of(album), "images", body=body)
+
+
+@checked
+def create_share(
+    album: AlbumRef, *, expires_at: datetime | None = None, password: str | None = None
+) -> Call[AlbumShare]:
+    """Create a share link, with which anyone sees an album and its images; only this result contains it.
+
+    Args:
+        album: The album, or its id.
+        expires_at: The expiry, with a UTC offset; none by default.
+        password: The password that the page requires, at least 8 characters; none by default.
+    """
+    expiry = None if expires_at is None else _wire.rfc3339(expires_at)
+    body = drop_none(expires_at=expiry, password=password)
+    call = single("POST", AlbumShare, "albums", album_id_of(album), "shares", body=body)
+    return evolve(call, idempotent=False)
+
+
+@partial(checked, error=BadRequestError)
+def list_shares(album: AlbumRef, **paging: Unpack[PageOptions]) -> Call[Page[AlbumShare]]:
+    """List the share links of an album that have not expired, newest first.
+
+    Args:
+        album: The album, or its id.
+        **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
+            `next_cursor` of a page, to continue after it; not together with `page`).
+    """
+    return paged(f"/albums/{album_id_of(album)}/shares", "shares", AlbumShare, **paging)
+
+
+@checked
+def delete_share(album: AlbumRef, share: AlbumShare | str) -> Call[Deleted]:
+    """Revoke a share link, with immediate effect.
+
+    Args:
+        album: The album, or its id.
+        share: The share, or its id.
+    """
+    call = single("DELETE", Deleted, "albums", album_id_of(album), "shares", id_of(share))
+    return evolve(call, on_not_found=Deleted(id=id_of(share)))

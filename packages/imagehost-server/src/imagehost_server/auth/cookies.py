@@ -25,6 +25,8 @@ CSRF_COOKIE = "__Host-imagehost-csrf"
 CSRF_HEADER = b"x-csrf-token"
 FETCH_SITE_HEADER = b"sec-fetch-site"
 FETCH_MODE_HEADER = b"sec-fetch-mode"
+SHARE_COOKIE = "__Secure-imagehost-share"
+"""The name of the cookie of a share's page whose password was entered; its path is that of the page."""
 MAX_COOKIE_BYTES = 100
 """Longest cookie value that is parsed, in bytes; a session token has 40."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -42,12 +44,17 @@ def csrf_token(session_token: str) -> str:
 
 
 def session_cookie(headers: Iterable[tuple[bytes, bytes]], root_path: str) -> str | None:
-    """Return the session token in the request's cookies, or `None`.
+    """Return the session token in the request's cookies, or `None`."""
+    return cookie_value(headers, cookie_name(SESSION_COOKIE, root_path))
+
+
+def cookie_value(headers: Iterable[tuple[bytes, bytes]], cookie: str) -> str | None:
+    """Return the value of a cookie of the request, or `None`.
 
     Quoted values are not unquoted: tokens need no quotes, and unquoting is where cookie parsers were slow.
     Of several cookies the first counts, which is that of the longest path.
     """
-    expected = cookie_name(SESSION_COOKIE, root_path).encode()
+    expected = cookie.encode()
     for name, value in headers:
         if name == b"cookie":
             for pair in value.split(b";"):
@@ -114,3 +121,17 @@ def session_cookies(token: str, max_age: int, root_path: str) -> tuple[Cookie, .
         )
         for name, value in values
     )
+
+
+def share_cookie(password_hash: str, path: str) -> Cookie:
+    """Return the cookie of a share's page whose password was entered.
+
+    Its value is a hash of the stored hash, which has a random salt: only who knows the password gets it,
+    and it ends with the share. `SameSite=Lax`, because links to the page are on other sites.
+
+    Args:
+        password_hash: The stored hash of the share's password.
+        path: The path of the page.
+    """
+    value = urlsafe_b64encode(sha256(b"share\n" + password_hash.encode()).digest()).decode().rstrip("=")
+    return Cookie(SHARE_COOKIE, value=value, path=path, secure=True, httponly=True, samesite="lax")

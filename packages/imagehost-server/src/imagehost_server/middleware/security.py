@@ -29,6 +29,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.limits import Decision, ip_address_key
+from imagehost_core.tokens import hide_tokens
 from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
 from imagehost_server.http.responses import error_response
@@ -371,7 +372,7 @@ class SecurityMiddleware:
         if self._log_access and access_log.isEnabledFor(logging.INFO):
             fields: dict[str, object] = {
                 "method": method,
-                "path": quote_value(path, MAX_LOGGED_PATH)[1:-1],
+                "path": quote_value(hide_tokens(path), MAX_LOGGED_PATH)[1:-1],
                 "status": status,
                 "ms": round(1000 * seconds, 1),
                 "client": ip_address,

@@ -366,6 +366,7 @@ def _delivery_path(delivery_url: str, transform: Schema) -> Schema:
         **transform,
         "exp": {"type": "integer", "description": "Expiry of a signed URL, as a Unix timestamp."},
         "sig": {"type": "string", "description": "Signature of a signed URL."},
+        "share": {"type": "string", "description": "Id of a share of the image's album."},
     }
     get = {
         "operationId": "get_image_file",

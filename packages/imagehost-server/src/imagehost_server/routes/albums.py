@@ -1,32 +1,48 @@
-"""Album routes: create, list, get, update, delete, and the images of an album."""
+"""Album routes: create, list, get, update, delete, and the images and share links of an album."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from litestar import Response
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import UNSET, UnsetType, json
 
 from imagehost_core import ImageHost
 from imagehost_core.authorization import authorize
-from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, quote_value
+from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, ValidationError, quote_value
 from imagehost_core.ids import AlbumId
-from imagehost_core.models import Account, Album, Scope
+from imagehost_core.limits import account_key
+from imagehost_core.models import Account, Album, AlbumShare, Scope
 from imagehost_core.resources import AlbumRecord
 from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST, MembershipResult
 from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.services.references import parse_image_ids
 from imagehost_core.uploads import BOOLEANS
-from imagehost_server.http.responses import RawResponse, Success, envelope, ok, success_response
+from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
+from imagehost_server.http.responses import RawResponse, Success, envelope, ok, record_of, success_response
 from imagehost_server.routes.body import Description, IsPublic, JsonBody, member, set_fields
-from imagehost_server.routes.handler import ApiRequest, operation
+from imagehost_server.routes.handler import ApiRequest, Deleted, operation
 from imagehost_server.routes.idempotency import fingerprint, run_idempotent
+from imagehost_server.routes.keys import ExpiresAt, parse_key_members
 from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination
 
 AlbumIdPath = Annotated[str, PathParameter(description="The album's id: a positive integer.")]
+
+ShareIdPath = Annotated[str, PathParameter(description="The share's id.")]
+
+SharePassword = Annotated[
+    str,
+    member(
+        "The password that the page of the share requires; by default none.",
+        format="password",
+        minLength=MIN_PASSWORD,
+        maxLength=MAX_PASSWORD,
+    ),
+]
 
 DeleteImages = Annotated[
     str | None,
@@ -77,6 +93,65 @@ class AlbumMembers(JsonBody, kw_only=True):
         """Raise the errors of the ids."""
         if "image_ids" in members:
             parse_image_ids(members["image_ids"], MAX_IMAGES_PER_REQUEST)
+
+
+class NewShare(JsonBody, kw_only=True):
+    """The body of `POST /albums/{id}/shares`."""
+
+    expires_at: ExpiresAt = UNSET
+    password: SharePassword | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        # Without the password, which must not be logged.
+        return f"{type(self).__name__}(expires_at={self.expires_at!r})"
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the values."""
+        errors = ErrorCollector()
+        with errors.catch():
+            host.albums.validate_share(parse_key_members(members))
+        if "password" in members and (found := new_password_errors(members["password"])):
+            errors.add(ValidationError(errors=found))
+        errors.raise_if_any()
+
+
+@frozen(kw_only=True)
+class ShareRecord:
+    """A share link of an album.
+
+    Attributes:
+        id: Identifier, which the image URLs of the share contain.
+        url: The link, which is returned only once; null except of a new share.
+        has_password: Whether its page requires a password.
+        created_at: When it was created.
+        expires_at: When it expires; null = never.
+    """
+
+    id: str
+    url: str | None = field(repr=False)
+    has_password: bool
+    created_at: datetime
+    expires_at: datetime | None
+
+
+def share_record(request: ApiRequest, share: AlbumShare) -> ShareRecord:
+    """Return the record of a share; of a new one, with its link."""
+    url = f"{request.settings.site_url}/s/{share.token}" if share.token else None
+    return record_of(ShareRecord, share, url=url, has_password=share.password_hash is not None)
+
+
+@frozen(kw_only=True)
+class ShareList:
+    """A page of an album's shares.
+
+    Attributes:
+        shares: The shares of the page.
+        pagination: The position of the page.
+    """
+
+    shares: list[ShareRecord]
+    pagination: Pagination
 
 
 @frozen(kw_only=True)
@@ -222,6 +297,83 @@ async def remove_images(
     return await _change_members(request, request.host.albums.remove_images, album_id, data)
 
 
+@operation(
+    "POST /v1/albums/{album_id}/shares",
+    Scope.ALBUMS_WRITE,
+    summary="Create a share link of an album; also requires the scope `images:read`.",
+    status=201,
+)
+async def create_share(
+    request: ApiRequest, album_id: AlbumIdPath, data: JSONBody[NewShare]
+) -> Response[Success[ShareRecord]]:
+    """Respond with 201 and the record with the link, which shows the album's images, also private ones."""
+    return ok(await new_share(request, album_id, set_fields(data)), 201)
+
+
+@operation(
+    "GET /v1/albums/{album_id}/shares",
+    Scope.ALBUMS_READ,
+    summary="List an album's share links, newest first; also requires the scope `images:read`.",
+)
+async def list_shares(
+    request: ApiRequest,
+    album_id: AlbumIdPath,
+    page: Page = None,
+    per_page: PerPage = None,
+    cursor: Cursor = None,
+) -> Response[Success[ShareList]]:
+    """Respond with a page of the shares that have not expired, without their links."""
+    owner = authorize(request.auth, Scope.ALBUMS_READ, Scope.IMAGES_READ)
+    shares = await request.executors.database.run(
+        request.host.albums.list_shares, album_id, owner=owner, page=page, per_page=per_page, cursor=cursor
+    )
+    records = [share_record(request, share) for share in shares]
+    return ok(ShareList(shares=records, pagination=pagination(shares)))
+
+
+@operation(
+    "DELETE /v1/albums/{album_id}/shares/{share_id}", Scope.ALBUMS_WRITE, summary="Revoke a share link."
+)
+async def delete_share(
+    request: ApiRequest, album_id: AlbumIdPath, share_id: ShareIdPath
+) -> Response[Success[Deleted]]:
+    """Revoke a share link at once, on every host: its page and its image URLs are not found any more."""
+    delete = request.host.albums.delete_share
+    await request.executors.database.run(delete, album_id, share_id, owner=request.account)
+    return ok(Deleted(id=share_id, deleted=True))
+
+
+async def new_share(request: ApiRequest, album_id: str, members: Mapping[str, Any]) -> ShareRecord:
+    """Create a share of an album of the account, and return its record with the link.
+
+    Args:
+        request: The request.
+        album_id: The album's id as received.
+        members: `expires_at` and `password`, both optional.
+
+    Raises:
+        NotFoundError: There is no such album; the error also names what is wrong with the values.
+        ValidationError: A value is not allowed.
+    """
+    albums, executors, errors = request.host.albums, request.executors, ErrorCollector()
+    # Who may not read private images must not get them by a link either.
+    owner = authorize(request.auth, Scope.ALBUMS_WRITE, Scope.IMAGES_READ)
+    with errors.catch():
+        await executors.database.run(albums.get, album_id, owner=owner)
+    with errors.catch():
+        NewShare.check(members, request.host, owner)
+    errors.raise_if_any()
+    password, password_hash = members.get("password"), None
+    if password is not None:
+        keys = (account_key(owner.id), "")
+        password_hash = await executors.passwords.run(keys, hash_password, password)
+    expires_at: Any = parse_key_members(members).get("expires_at")
+    share = await executors.database.run(
+        albums.create_share, album_id, owner=owner, expires_at=expires_at, password_hash=password_hash
+    )
+    return share_record(request, share)
+
+
 async def _change_members(
     request: ApiRequest, change: ChangeMembers, album_id: str, members: AlbumMembers
 ) -> Response[Success[MembershipResults]]:
@@ -251,4 +403,7 @@ ROUTES = (
     delete_album,
     add_images,
     remove_images,
+    create_share,
+    list_shares,
+    delete_share,
 )

@@ -1,27 +1,36 @@
-"""The pages `/albums` and `/albums/{id}`: create, change, download and delete albums.
+"""The pages `/albums` and `/albums/{id}`: create, change, share, download and delete albums.
 
-The ZIP archives `/albums/{id}/images.zip`, and `/a/{id}/images.zip` of public albums, are written while they
-are sent.
+`/s/{token}` and the pages below it are those of share links. The ZIP archives `images.zip` of albums are
+written while they are sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from datetime import timedelta
+from hmac import compare_digest
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlencode
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
+from attrs import evolve
 from litestar import Response
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from imagehost_core.errors import ImageHostError, NotFoundError, ValidationError
+from imagehost_core.errors import ImageHostError, NotFoundError, RateLimitError, ValidationError
+from imagehost_core.limits import sign_in_keys
 from imagehost_core.lists import ImageSort
-from imagehost_core.models import Album, Image, Page
+from imagehost_core.models import Album, AlbumShare, Image, Page
+from imagehost_core.services.albums import MAX_SHARES
 from imagehost_core.services.delivery import Blob
 from imagehost_core.uploads import BOOLEANS
+from imagehost_server.auth.cookies import SHARE_COOKIE, cookie_value, share_cookie
+from imagehost_server.auth.passwords import password_errors, verify_password
 from imagehost_server.delivery.route import content_disposition
+from imagehost_server.routes.albums import ShareRecord, new_share
+from imagehost_server.routes.sessions import throttle_password_attempt
 from imagehost_server.web.page import (
     WebRequest,
     page,
@@ -30,9 +39,9 @@ from imagehost_server.web.page import (
     see_other,
     sign_in_if_closed,
 )
-from imagehost_server.web.pages.images import IMAGES_PER_PAGE, own_tiles, read_albums
-from imagehost_server.web.pages.public import iter_gallery, read_gallery
-from imagehost_server.web.presentation import Tile
+from imagehost_server.web.pages.images import IMAGES_PER_PAGE, LIFETIMES, own_tiles, read_albums
+from imagehost_server.web.pages.public import image_values, iter_gallery, read_gallery
+from imagehost_server.web.presentation import ImagePresenter, Tile
 
 ALBUMS_PER_PAGE = 48
 ORDERS = (ImageSort.NEWEST.value, ImageSort.OLDEST.value)
@@ -96,6 +105,126 @@ async def delete_album(request: WebRequest, album_id: FromPath[str]) -> Response
     return see_other(request, "/albums", "deleted")
 
 
+@page("/albums/{album_id:str}/shares", method="POST", sign_in=True)
+async def share_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
+    """Create a share link of an album, and show it."""
+    form = await read_form(request)
+    members: dict[str, object] = {"password": form["password"]} if form.get("password") else {}
+    if (lifetime := form.get("expires_in", "")) in map(str, LIFETIMES):
+        members["expires_at"] = request.host.now() + timedelta(seconds=int(lifetime))
+    try:
+        return await _show_album(request, album_id, share=await new_share(request, album_id, members))
+    except ValidationError as error:
+        return await _show_album(request, album_id, status=422, failure=error)
+
+
+@page("/albums/{album_id:str}/shares/{share_id:str}/delete", method="POST", sign_in=True)
+async def revoke_share(
+    request: WebRequest, album_id: FromPath[str], share_id: FromPath[str]
+) -> Response[Any]:
+    """Revoke a share link of an album, and show the album."""
+    await read_form(request)
+    delete = request.host.albums.delete_share
+    await request.executors.database.run(delete, album_id, share_id, owner=request.account)
+    return see_other(request, f"/albums/{album_id}", "saved")
+
+
+@page("/s/{token:str}")
+async def shared_album(request: WebRequest, token: FromPath[str]) -> Response[Any]:
+    """Show the album of a share link, with all its images."""
+    if isinstance(entered := await _enter(request, token), Response):
+        return entered
+    (share, album), cursor = entered, request.query_params.get("cursor")
+    listed = await request.executors.reads.run(_read_shared, request, album, cursor)
+    presenter = ImagePresenter(evolve(request.host.urls, share=share.id), request.settings.delivery)
+    return _uncached(
+        request.render(
+            "shared_album.html",
+            album=album,
+            cursor=cursor,
+            next_cursor=listed.next_cursor,
+            tiles=[evolve(presenter.tile(image), page=f"/s/{token}/{image.id}") for image in listed],
+        )
+    )
+
+
+@page("/s/{token:str}", method="POST")
+async def enter_share(request: WebRequest, token: FromPath[str]) -> Response[Any]:
+    """Check the password of a share link, and go on to its album."""
+    form = await read_form(request)
+    share, _ = await request.executors.reads.run(request.host.albums.get_shared, token)
+    password, name = form.get("password", ""), f"share:{share.id}"
+    response = see_other(request, f"/s/{token}")
+    if share.password_hash is not None:
+        try:
+            await throttle_password_attempt(request, name)
+        except RateLimitError as error:
+            response = _ask_password(request, token, error.status, "throttled")
+            response.headers["retry-after"] = str(error.retry_after)
+            return response
+        keys = sign_in_keys(name, request.identity.ip_address)
+        if password_errors(password) or not await request.executors.passwords.run(
+            keys, verify_password, share.password_hash, password
+        ):
+            return _ask_password(request, token, 403, "invalid")
+        response.set_cookie(share_cookie(share.password_hash, f"{request.settings.root_path}/s/{token}"))
+    return response
+
+
+@page("/s/{token:str}/{image_id:str}")
+async def shared_image(request: WebRequest, token: FromPath[str], image_id: FromPath[str]) -> Response[Any]:
+    """Show an image of the album of a share link."""
+    if isinstance(entered := await _enter(request, token), Response):
+        return entered
+    share, album = entered
+    image = await request.executors.reads.run(request.host.images.get, image_id)
+    if image.album_id != album.id:
+        raise NotFoundError("expected the id of an image in the album")
+    values = image_values(request, image, evolve(request.host.urls, share=share.id))
+    return _uncached(request.render("shared_image.html", **values, album=album, token=token))
+
+
+@page("/s/{token:str}/images.zip")
+async def shared_album_archive(request: WebRequest, token: FromPath[str]) -> Response[Any]:
+    """Return all images of the album of a share link as a ZIP archive, the newest first."""
+    if isinstance(entered := await _enter(request, token), Response):
+        return entered
+    share, album = entered
+    owner = await request.executors.reads.run(request.host.accounts.get, album.account_id)
+    images = request.host.images.iter(owner=owner, album_id=album)
+    return _archive(request, album.name, images, f"share={share.id}")
+
+
+async def _enter(request: WebRequest, token: str) -> tuple[AlbumShare, Album] | Response[Any]:
+    """Return the share with a token and its album, or the form for its password if that was not entered.
+
+    Raises:
+        NotFoundError: There is no such share, or it has ended.
+    """
+    share, album = await request.executors.reads.run(request.host.albums.get_shared, token)
+    if share.password_hash is not None:
+        expected = share_cookie(share.password_hash, "").value or ""
+        received = cookie_value(request.scope["headers"], SHARE_COOKIE) or ""
+        if not compare_digest(received.encode(), expected.encode()):
+            return _ask_password(request, token, 403, "")
+    return share, album
+
+
+def _ask_password(request: WebRequest, token: str, status: int, failure: str) -> Response[Any]:
+    return _uncached(request.render("share_password.html", status=status, token=token, failure=failure))
+
+
+def _uncached(response: Response[Any]) -> Response[Any]:
+    """Return the page of a share, which no cache may store."""
+    response.headers["cache-control"] = "no-store"
+    return response
+
+
+def _read_shared(request: WebRequest, album: Album, cursor: str | None) -> Page[Image]:
+    owner = request.host.accounts.get(album.account_id)
+    return request.host.images.list(owner=owner, album_id=album, per_page=IMAGES_PER_PAGE, cursor=cursor)
+
+
 def _is_public(form: dict[str, str]) -> bool:
     return BOOLEANS.get(form.get("is_public", "true").lower(), True)
 
@@ -124,11 +253,18 @@ def _read_albums(request: WebRequest, cursor: str | None) -> tuple[Page[Album], 
 
 
 async def _show_album(
-    request: WebRequest, album_id: str, *, status: int = 200, failure: ImageHostError | None = None
+    request: WebRequest,
+    album_id: str,
+    *,
+    status: int = 200,
+    failure: ImageHostError | None = None,
+    share: ShareRecord | None = None,
 ) -> Response[Any]:
     cursor, order = request.query_params.get("cursor"), request.query_params.get("sort", "")
     order = order if order in ORDERS else ORDERS[0]
-    album, listed = await request.executors.database.run(_read_album, request, album_id, cursor, order)
+    album, listed, shares = await request.executors.database.run(
+        _read_album, request, album_id, cursor, order
+    )
     database, after = request.executors.database, {"cursor": cursor} if cursor else {}
     return request.render(
         "own_album.html",
@@ -139,22 +275,27 @@ async def _show_album(
         cursor=cursor,
         failure=failure,
         images=await database.run(own_tiles, request, listed),
+        lifetimes=LIFETIMES,
         link="" if order == ORDERS[0] else f"sort={order}",
         next_cursor=listed.next_cursor,
         order=order,
         orders=ORDERS,
+        path=f"/albums/{album.id}",
+        share=share,
+        shares=shares,
         share_url=f"{request.settings.site_url}/a/{album.id}",
     )
 
 
 def _read_album(
     request: WebRequest, album_id: str, cursor: str | None, order: str
-) -> tuple[Album, Page[Image]]:
+) -> tuple[Album, Page[Image], Page[AlbumShare]]:
     host, account = request.host, request.account
     album = host.albums.get(album_id, owner=account)
-    return album, host.images.list(
+    listed = host.images.list(
         owner=account, album_id=album, sort=order, per_page=IMAGES_PER_PAGE, cursor=cursor
     )
+    return album, listed, host.albums.list_shares(album, owner=account, per_page=MAX_SHARES)
 
 
 @page("/a/{album_id:str}/images.zip", public=True)
@@ -175,9 +316,13 @@ async def own_album_archive(request: WebRequest, album_id: FromPath[str]) -> Res
     return _archive(request, album.name, host.images.iter(owner=account, album_id=album))
 
 
-def _archive(request: WebRequest, name: str, images: Iterator[Image]) -> Response[Any]:
+def _archive(request: WebRequest, name: str, images: Iterator[Image], query: str = "") -> Response[Any]:
     delivery, viewer = request.host.delivery, request.viewer
-    pieces = zip_pieces(images, lambda image: delivery.open(delivery.resolve(str(image.id), viewer=viewer)))
+
+    def open_image(image: Image) -> Blob:
+        return delivery.open(delivery.resolve(str(image.id), query, viewer=viewer))
+
+    pieces = zip_pieces(images, open_image)
 
     async def stream() -> AsyncIterator[bytes]:
         try:
@@ -191,6 +336,7 @@ def _archive(request: WebRequest, name: str, images: Iterator[Image]) -> Respons
     # Litestar prefers the media type of the handler, which is that of pages, to the one of the response.
     headers["content-type"] = "application/zip"
     headers["content-disposition"] = content_disposition(f"{name.replace('/', '_')}.zip").decode()
+    headers["cache-control"] = "no-store"
     return Stream(stream(), headers=headers)
 
 
@@ -246,4 +392,18 @@ class _Sink:
         return taken
 
 
-HANDLERS = (albums, create_album, own_album, update_album, delete_album, own_album_archive, album_archive)
+HANDLERS = (
+    albums,
+    create_album,
+    own_album,
+    update_album,
+    delete_album,
+    own_album_archive,
+    album_archive,
+    share_album,
+    revoke_share,
+    shared_album,
+    enter_share,
+    shared_image,
+    shared_album_archive,
+)

@@ -22,7 +22,7 @@ from imagehost_core.errors import (
 )
 from imagehost_core.formats import FORMATS
 from imagehost_core.ids import parse_album_id
-from imagehost_core.models import GalleryPage, Image
+from imagehost_core.models import GalleryPage, Image, UrlBuilder
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page import WebRequest, page, sign_in_if_closed
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE
@@ -52,25 +52,17 @@ async def public_image(request: WebRequest, image_id: FromPath[str]) -> Response
     image = await request.executors.reads.run(request.host.images.get, image_id, public=True)
     urls, presenter = request.host.urls, ImagePresenter(request.host.urls, request.settings.delivery)
     url = page_url(request, image)
-    title = title_text(image)
     return request.render(
         "image.html",
-        downloads=presenter.downloads(image),
-        format=FORMATS[image.format].label,
-        image=image,
+        **image_values(request, image, urls),
         is_mine=request.viewer is not None and request.viewer.id == image.account_id,
-        large=presenter.large(image),
         links=urls.links(image),
-        master=urls.image(image),
         oembed=f"{request.settings.site_url}/oembed?url={quote(url, safe='')}",
         previews=presenter.previews(image),
-        size=size_text(image.size, request.texts),
-        srcset=presenter.srcset(image),
-        still=presenter.still(image),
         structured={
             "@context": "https://schema.org",
             "@type": "ImageObject",
-            "name": title,
+            "name": title_text(image),
             "contentUrl": urls.image(image),
             "thumbnailUrl": urls.thumb(image),
             "url": url,
@@ -79,9 +71,24 @@ async def public_image(request: WebRequest, image_id: FromPath[str]) -> Response
             "encodingFormat": image.mime_type,
             "uploadDate": to_rfc3339(image.created_at),
         },
-        title=title,
         url=url,
     )
+
+
+def image_values(request: WebRequest, image: Image, urls: UrlBuilder) -> dict[str, Any]:
+    """Return what the page of an image shows to everyone who may see it."""
+    presenter = ImagePresenter(urls, request.settings.delivery)
+    return {
+        "downloads": presenter.downloads(image),
+        "format": FORMATS[image.format].label,
+        "image": image,
+        "large": presenter.large(image),
+        "master": urls.image(image),
+        "size": size_text(image.size, request.texts),
+        "srcset": presenter.srcset(image),
+        "still": presenter.still(image),
+        "title": title_text(image),
+    }
 
 
 class UnsupportedOutputError(ImageHostError):

@@ -211,8 +211,10 @@ function urls(anchor) {
   const source = anchor.querySelector("img");
   const animation = source.dataset.animation;
   const base = source.src.split("?")[0];
+  const parameters = new URL(source.src).searchParams;
+  const share = parameters.has("share") ? `?share=${parameters.get("share")}` : "";
   // A signed URL is that of one size only.
-  const full = source.src.includes("signature=") ? source.src : animation ? base.replace(/\.\w+$/, "") : base;
+  const full = parameters.has("sig") ? source.src : (animation ? base.replace(/\.\w+$/, "") : base) + share;
   if (animation && !isMotionReduced.matches) return { src: animation, srcset: "", full: animation };
   const largest = source.srcset.split(", ").pop().split(" ")[0];
   const larger = LARGE_WIDTHS.filter((width) => width < source.getAttribute("width") && largest);
