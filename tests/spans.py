@@ -42,14 +42,17 @@ class AwaitedSpans(InMemorySpanExporter):
 
 @contextmanager
 def recording(exporter: InMemorySpanExporter) -> Iterator[None]:
-    """Export the spans of this process in the block."""
-    provider = TracerProvider()
+    """Export the spans of this process in the block.
+
+    The exporter is not shut down: a process that runs a part of a module's tests, and later another part, uses
+    it twice.
+    """
+    provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
     try:
         yield
     finally:
-        provider.shutdown()
         # A process has only one provider, and the API has no function to remove it.
         trace._TRACER_PROVIDER = None
         trace._TRACER_PROVIDER_SET_ONCE = Once()
