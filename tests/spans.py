@@ -44,8 +44,8 @@ class AwaitedSpans(InMemorySpanExporter):
 def recording(exporter: InMemorySpanExporter) -> Iterator[None]:
     """Export the spans of this process in the block.
 
-    The exporter is not shut down: a process that runs a part of a module's tests, and later another part, uses
-    it twice.
+    The exporter is not shut down: a process that runs a part of a module's tests, and later another part,
+    uses it twice.
     """
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))

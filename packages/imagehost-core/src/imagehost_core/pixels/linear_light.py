@@ -7,6 +7,7 @@ bright detail would darken. Averaging linear light gains 10 to 16 points of SSIM
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from math import ceil, floor
 
 from attrs import frozen
@@ -36,8 +37,9 @@ def to_srgb(light: float) -> float:
 SRGB_TO_LINEAR = [to_linear(sample / 255) * LINEAR_MAX + 0.5 for sample in range(256)]
 """The linear light of each 8-bit sample, plus 0.5. Filters preserve the offset, since their weights have a
 sum of 1; it makes the later truncation to integers a rounding."""
-LINEAR_TO_SRGB = [round(to_srgb(light / LINEAR_MAX) * 255) for light in range(LINEAR_MAX + 1)]
-"""The 8-bit sample of each linear light from 0 to `LINEAR_MAX`."""
+_BOUNDS = [0, *(ceil(to_linear((sample + 0.5) / 255) * LINEAR_MAX) for sample in range(255)), LINEAR_MAX + 1]
+LINEAR_TO_SRGB = [sample for sample, (first, end) in enumerate(pairwise(_BOUNDS)) for _ in range(first, end)]
+"""The 8-bit sample of each linear light from 0 to `LINEAR_MAX`, the nearest by `to_srgb`."""
 
 
 @frozen

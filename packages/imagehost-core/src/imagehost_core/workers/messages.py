@@ -42,7 +42,7 @@ class WorkerArgs:
 
     Attributes:
         path: `sys.path` of the parent: the worker process can import the same modules.
-        package: The `__path__` of `imagehost_core`.
+        packages: The `__path__` of each package whose public names are not imported.
         tasks: Dotted name of the task table's module.
         parent: Process ID of the parent.
         niceness: How much lower than the parent's the CPU priority is, 0 to 19.
@@ -50,7 +50,7 @@ class WorkerArgs:
     """
 
     path: list[str]
-    package: list[str]
+    packages: dict[str, list[str]]
     tasks: str
     parent: int
     niceness: int
