@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import BytesIO
 from typing import Any
 
@@ -12,6 +12,7 @@ from PIL import Image as PILImage
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
+from imagehost_core.settings import DeliverySettings, PrivateDelivery, Settings
 from imagehost_core.storage.cache.variant_cache import LARGE_VARIANT_BYTES
 from imagehost_core.testing import make_image
 from imagehost_server._executors import Executors
@@ -33,11 +34,18 @@ def image(host: ImageHost) -> Image:
 
 @pytest.fixture(scope="module")
 def app(host: ImageHost) -> SecurityMiddleware:
+    return application(host)
+
+
+def application(host: ImageHost, trusted_proxies: Iterable[str] = ()) -> SecurityMiddleware:
     async def api(_scope: Any, _receive: Any, _send: Any) -> None:
         raise AssertionError("expected requests for images only")
 
     route = DeliveryRoute(host, Executors(host.settings.rendering))
-    return SecurityMiddleware(Dispatcher(api, route, DELIVERY_PREFIXES), max_concurrent_requests_per_client=9)
+    dispatcher = Dispatcher(api, route, DELIVERY_PREFIXES)
+    return SecurityMiddleware(
+        dispatcher, max_concurrent_requests_per_client=9, trusted_proxies=trusted_proxies
+    )
 
 
 async def request(
@@ -175,3 +183,43 @@ async def test_a_large_variant_is_sent_from_its_file_with_all_its_headers(
     assert (status, sent[b"content-range"]) == (416, b"bytes */" + length)
     host.images.delete(image.id)
     assert (await get())[0] == 404
+
+
+NGINX = (b"x-forwarded-proto", b"https")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("is_left", "headers", "options"),
+    [
+        (True, [NGINX], {}),
+        (True, [NGINX, (b"if-none-match", b'"x"')], {}),
+        (False, [], {}),
+        (False, [NGINX], {"query": b"w=20"}),
+        (False, [NGINX], {"method": "HEAD"}),
+        (False, [NGINX, (b"range", b"bytes=0-")], {}),
+        (False, [NGINX, (b"if-match", b"*")], {}),
+    ],
+)
+async def test_a_whole_master_is_left_to_nginx(
+    is_left: bool, headers: list[tuple[bytes, bytes]], options: dict[str, Any]
+) -> None:
+    settings = Settings(delivery=DeliverySettings(accel_redirect="/files/"))
+    with ImageHost.open(settings=settings) as host:
+        image = host.upload(make_image(64, 48), owner="admin")
+        app = application(host, trusted_proxies=["127.0.0.1"])
+        _, received, body = await request(app, image, *headers, **{"query": b""} | options)
+    location = f"/files/{image.id[:2]}/{image.id}/master".encode()
+    assert dict(received).get(b"x-accel-redirect") == (location if is_left else None)
+    assert dict(received)[b"content-length"] == b"%d" % len(body) or options.get("method") == "HEAD"
+    assert (body == b"") is (is_left or options.get("method") == "HEAD")
+
+
+@pytest.mark.anyio
+async def test_a_private_master_is_not_left_to_nginx() -> None:
+    settings = Settings(delivery=DeliverySettings(accel_redirect="/files/", private=PrivateDelivery.UNLISTED))
+    with ImageHost.open(settings=settings) as host:
+        image = host.upload(make_image(64, 48), owner="admin", is_public=False)
+        app = application(host, trusted_proxies=["127.0.0.1"])
+        status, headers, body = await request(app, image, NGINX, query=b"")
+    assert (status, b"x-accel-redirect" in dict(headers), len(body)) == (200, False, image.size)

@@ -22,6 +22,9 @@ from imagehost_server.testing import RunningServer, running
 
 pytestmark = pytest.mark.external
 
+OWN_HEADERS = {"date", "x-request-id", "x-cache-status"}
+"""Headers of which each response has its own."""
+
 
 @frozen
 class NginxServer:
@@ -32,6 +35,7 @@ class NginxServer:
     redirecting_port: int
     context: ssl.SSLContext
     stores: bool
+    sends_files: bool
 
     @property
     def origin(self) -> str:
@@ -49,9 +53,16 @@ class NginxServer:
         return response
 
 
-def configuration(workspace: Path, folder: Path, port: int, redirecting_port: int, upstream_port: int) -> str:
+def configuration(
+    workspace: Path, folder: Path, port: int, redirecting_port: int, upstream_port: int, *, sends_files: bool
+) -> str:
     """Return the documented configuration with other ports and a self-signed certificate."""
     text = (workspace / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+    if sends_files:
+        files = (workspace / "docs" / "examples" / "nginx_accel.conf").read_text(encoding="utf-8")
+        assert "/var/lib/imagehost/" in files
+        files = files.replace("/var/lib/imagehost/", f"{folder}/data/")
+        text = text.replace("    location / {", f"{files}\n    location / {{")
     for documented, tested in (
         ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
         ("listen 80;", f"listen 127.0.0.1:{redirecting_port};"),
@@ -81,11 +92,19 @@ def client(proxied: NginxServer) -> Iterator[httpx2.Client]:
         yield client
 
 
-@pytest.fixture(scope="module", params=["0", "3600"], ids="shared_max_age={}".format)
+ACCEL = {"IMAGEHOST_DELIVERY_ACCEL_REDIRECT": "/imagehost-files/"}
+VARIABLES = {
+    "by default": {},
+    "stores public images": {"IMAGEHOST_DELIVERY_SHARED_MAX_AGE_SECONDS": "3600"},
+    "sends files": ACCEL,
+}
+
+
+@pytest.fixture(scope="module", params=VARIABLES)
 def proxied(
     tmp_path_factory: pytest.TempPathFactory, workspace: Path, request: pytest.FixtureRequest
 ) -> Iterator[NginxServer]:
-    """A server behind nginx; by default nginx stores nothing, and with the other value public images."""
+    """A server behind nginx."""
     if shutil.which("nginx") is None or shutil.which("openssl") is None:
         pytest.skip("NOT TESTED: the configuration of nginx, because nginx or openssl is missing")
     folder = tmp_path_factory.mktemp("nginx")
@@ -99,10 +118,12 @@ def proxied(
         "IMAGEHOST_TRUSTED_PROXIES": "127.0.0.1",
         "IMAGEHOST_LIMITS_UNAUTHENTICATED_PER_MINUTE": "1000",
         "IMAGEHOST_LIMITS_UPLOADS_PER_MINUTE": "0",
-        "IMAGEHOST_DELIVERY_SHARED_MAX_AGE_SECONDS": request.param,
+        **VARIABLES[request.param],
     }
     with running(folder / "data", variables=variables) as server:
-        text = configuration(workspace, folder, port, redirecting_port, server.port)
+        sends_files = "sends" in request.param
+        ports = (port, redirecting_port, server.port)
+        text = configuration(workspace, folder, *ports, sends_files=sends_files)
         (folder / "nginx.conf").write_text(text, encoding="utf-8")
         check = ["nginx", "-t", "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
         checked = subprocess.run(check, capture_output=True, text=True, check=True)
@@ -111,7 +132,8 @@ def proxied(
         process = subprocess.Popen(command_line, stderr=subprocess.DEVNULL)
         try:
             context = ssl.create_default_context(cafile=f"{folder}/cert.pem")
-            nginx = NginxServer(server, port, redirecting_port, context, request.param != "0")
+            stores = "stores" in request.param
+            nginx = NginxServer(server, port, redirecting_port, context, stores, sends_files)
             wait_for(nginx, folder)
             yield nginx
         finally:
@@ -136,6 +158,63 @@ def test_images_are_uploaded_and_served(client: httpx2.Client) -> None:
     response = client.get(upload(client, content, convertToWebP="false"))
     assert response.content == content
     assert response.headers["strict-transport-security"] == "max-age=31536000"
+
+
+def test_a_master_is_sent_by_nginx_if_configured_with_the_headers_of_the_server(
+    proxied: NginxServer, client: httpx2.Client
+) -> None:
+    content = make_image(300, 200)
+    path = upload(client, content, convertToWebP="false")
+    direct = httpx2.get(f"{proxied.server.origin}{path}", headers={"X-Forwarded-Proto": "https"})
+    assert direct.content == (b"" if proxied.sends_files else content)
+    assert httpx2.get(f"{proxied.server.origin}{path}").content == content
+    for _ in range(2):
+        # The response to HEAD is that of the server; nginx marks both in its own way.
+        sent, expected = (
+            {name: value for name, value in response.headers.multi_items() if name not in OWN_HEADERS}
+            for response in (client.get(path), client.head(path))
+        )
+        assert sent == expected
+        assert client.get(path).content == content
+    tag = sent["etag"]
+    part = client.get(path, headers={"Range": "bytes=10-19", "If-Range": tag})
+    assert (part.status_code, part.content) == (206, content[10:20])
+    for headers, status in (
+        ({"If-None-Match": tag}, 304),
+        ({"If-None-Match": '"x"'}, 200),
+        ({"If-Modified-Since": sent["last-modified"]}, 304),
+        ({"If-Match": tag}, 200),
+        ({"If-Match": '"x"'}, 412),
+        ({"Range": "bytes=9999999-"}, 416),
+    ):
+        assert client.get(path, headers=headers).status_code == status
+
+
+def test_an_image_that_is_private_or_deleted_is_not_sent_by_nginx(
+    proxied: NginxServer, client: httpx2.Client
+) -> None:
+    path = upload(client, make_image(300, 200))
+    api = path.replace("/img/", "/v1/images/")
+    with httpx2.Client(base_url=proxied.origin, verify=proxied.context) as anonymous:
+        if not proxied.stores:
+            assert anonymous.get(path).is_success
+        client.patch(api, json={"is_public": False}).raise_for_status()
+        assert anonymous.get(path).status_code == 404
+        assert client.get(path).headers["cache-control"] == "private, no-store"
+        client.patch(api, json={"is_public": True}).raise_for_status()
+        client.delete(api).raise_for_status()
+        assert anonymous.get(path).status_code == 404
+
+
+def test_a_file_that_nginx_cannot_read_is_an_error_that_is_not_stored(
+    proxied: NginxServer, client: httpx2.Client
+) -> None:
+    path = upload(client, make_image(310, 200))
+    image_id = Path(path).name
+    (proxied.server.data / "images" / image_id[:2] / image_id / "master").unlink()
+    response = client.get(path)
+    assert response.status_code in {404, 500}
+    assert "no-store" in response.headers["cache-control"]
 
 
 def test_x_forwarded_proto_of_the_client_is_replaced(proxied: NginxServer) -> None:

@@ -57,6 +57,7 @@ def test_the_default_cdn_url_is_derived_from_the_base_url(tmp_path: Path) -> Non
         ({"IMAGEHOST_SERVER_PORT": "x"}, "IMAGEHOST_SERVER_PORT"),
         ({"IMAGEHOST_SERVER_WORKERS": "0"}, "workers"),
         ({"IMAGEHOST_SERVER_TLS_CERT": "cert.pem"}, "tls_key is missing"),
+        ({"IMAGEHOST_DELIVERY_ACCEL_REDIRECT": "/files"}, r"received '/files' \(environment\): '\w+' must"),
         ({"IMAGEHOST_TRUSTED_PROXIES": "10.0.0.0/8, proxy"}, "trusted_proxies"),
         ({"IMAGEHOST_TRUSTED_PROXIES": "10.0.0.1/8"}, "trusted_proxies"),
         ({"IMAGEHOST_HTTP_BODY_IDLE_TIMEOUT_SECONDS": "0"}, "body_idle_timeout_seconds"),

@@ -222,7 +222,7 @@ def _validate(attribute: attrs.Attribute[object], value: object, name: str, orig
         if f" for {attribute.name} but received " in str(error):
             raise SettingsError(f"{error} ({name}, {origin})") from error
         received = show_value(attribute, value)
-        text = f"expected an allowed value for {name} but received {received} ({origin}): {error}"
+        text = f"expected an allowed value for {name} but received {received} ({origin}): {error.args[0]}"
         raise SettingsError(text) from error
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from attrs import Attribute, asdict, evolve, field, frozen
-from attrs.validators import ge, le, optional
+from attrs.validators import ge, le, matches_re, optional
 
 from imagehost_core._util.machine import available_cores, available_memory
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
@@ -192,6 +192,8 @@ class DeliverySettings:
             recently used eighth is evicted.
         disk_cache_bytes: The size of the variant cache on disk.
         memory_cache_bytes: The size of the variant cache in memory, in each process.
+        accel_redirect: The internal location of nginx, such as `/imagehost-files/`, that is the directory
+            `images` of the data directory: nginx sends the masters of public images from there.
     """
 
     private: PrivateDelivery = PrivateDelivery.RESTRICTED
@@ -203,6 +205,7 @@ class DeliverySettings:
     variants_per_image: int = field(default=200, validator=ge(1))
     disk_cache_bytes: int = field(default=10 * GIB, validator=ge(0))
     memory_cache_bytes: int = field(default=64 * MIB, validator=ge(0))
+    accel_redirect: str | None = field(default=None, validator=optional(matches_re(r"/([a-z0-9_-]+/)+")))
 
 
 @frozen(kw_only=True)

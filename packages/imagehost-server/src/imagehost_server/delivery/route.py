@@ -27,7 +27,10 @@ from imagehost_core.errors import (
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
 from imagehost_core.services.delivery import Blob, ResolvedImage
+from imagehost_core.settings import FOLDER
 from imagehost_core.steps import Finished, QueueSteps, advance
+from imagehost_core.storage import MASTER
+from imagehost_core.storage.layout import shard
 from imagehost_server._executors import Executors
 from imagehost_server.auth.cookies import same_origin_session_cookie
 from imagehost_server.auth.identity import bearer_token
@@ -62,10 +65,16 @@ PRECONDITIONS = {
 """Headers by which a client wants one representation or none, in their order of precedence, with their names
 and expected values in errors."""
 
+PROXIED = b"x-forwarded-proto"
+"""The header of requests that a proxy has sent."""
+
 RELEVANT_HEADERS = frozenset(
-    (b"accept", b"if-none-match", b"if-modified-since", b"range", b"if-range", *PRECONDITIONS)
+    (b"accept", b"if-none-match", b"if-modified-since", b"range", b"if-range", PROXIED, *PRECONDITIONS)
 )
 """Request headers that a response can depend on, in addition to those of credentials."""
+
+SENT_BY_SERVER = frozenset((b"range", *PRECONDITIONS))
+"""Headers of requests that are not left to nginx, which would evaluate them differently."""
 
 NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
 
@@ -161,6 +170,7 @@ class DeliveryRoute:
         self._cache_control = cache_control.encode()
         extra = host.settings.purge.tag_header
         self._tag_headers = [b"cache-tag", *([extra.lower().encode()] if extra else ())]
+        self._accel_redirect = ages.accel_redirect if host.settings.storage.url == FOLDER else None
         self._not_modified_starts = ResponseStartCache(lambda resolved, _: self.not_modified_start(resolved))
         self._ok_starts = ResponseStartCache(self.ok_start)
 
@@ -210,6 +220,16 @@ class DeliveryRoute:
         if is_not_modified(*validators, headers.get(b"if-none-match"), headers.get(b"if-modified-since")):
             self._recorder.lookup("client")
             await send(self._not_modified_starts.get(resolved, 0))
+            await send(NO_BODY)
+            return
+        if (
+            self._accel_redirect is not None
+            and (resolved.key, resolved.is_public, scope["method"]) == (None, True, "GET")
+            and PROXIED in headers
+            and headers.keys().isdisjoint(SENT_BY_SERVER)
+        ):
+            self._recorder.lookup("master")
+            await send(self.accel_start(resolved))
             await send(NO_BODY)
             return
         found_in = "memory"
@@ -290,6 +310,13 @@ class DeliveryRoute:
         length = b"%d" % (byte_range.stop - byte_range.start)
         part = [(b"content-range", content_range), (b"content-length", length)]
         return _start(206, [*self._validators(resolved), *_content_headers(resolved), *part])
+
+    def accel_start(self, resolved: ResolvedImage) -> HTTPResponseStartEvent:
+        """Return the start of a 200 response for which nginx sends the master."""
+        image_id = resolved.image.id
+        path = f"{self._accel_redirect}{shard(image_id)}/{image_id}/{MASTER}"
+        headers = self.ok_start(resolved, 0)["headers"]
+        return _start(200, [*headers, (b"x-accel-redirect", path.encode())])
 
     def _validators(self, resolved: ResolvedImage) -> RawHeaders:
         """Return the headers that 200 and 304 have in common (RFC 9110, 15.4.5)."""
