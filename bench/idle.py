@@ -22,19 +22,20 @@ from imagehost_server.testing import running
 MIB = 2**20
 SETTLE_SECONDS = 20.0
 """Time after the start until the first cleanup is done and the webhook sender polls slowly."""
-ROLES = {
-    "serve.supervisor": "supervisor",
-    "resource_tracker": "supervisor",
-    "multiprocessing.spawn": "server",
-    "imagehost_core.workers.main": "image worker",
-}
-"""Parts of command lines by which processes are recognised."""
 
 
 def role(pid: int) -> str:
-    """Return what a process does."""
-    command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    return next((name for part, name in ROLES.items() if part in command), "other")
+    """Return what a process does. Server processes are forks of the supervisor, with its command line."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    parent = re.search(r"^PPid:\s+(\d+)", status, re.MULTILINE)
+    if "imagehost_core.workers.main" in command(pid):
+        return "image worker"
+    return "server" if parent and "serve.supervisor" in command(int(parent[1])) else "supervisor"
+
+
+def command(pid: int) -> str:
+    """Return the command line of a process."""
+    return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
 
 
 def pss_bytes(pid: int) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SERVER_PROCESS = "multiprocessing.spawn"
-"""A part of the command line of a server process: the supervisor starts it by Python's multiprocessing."""
+SERVER_PROCESS = "supervisor"
+"""A part of the command line of a server process: it is a fork of its supervisor."""
 IMAGE_WORKER = "imagehost_core.workers.main"
 
 

@@ -16,8 +16,6 @@ MIB = 2**20
 WINDOW_SECONDS = 120.0
 """Seconds of the windows whose minima `fit_slope` takes: requests in progress only add to a process."""
 MIN_WINDOWS = 3
-ROLES = {SERVER_PROCESS: "server process", "resource_tracker": "supervisor"}
-"""Parts of a command line, and the role of the process; their children are image workers."""
 
 
 @frozen
@@ -73,7 +71,7 @@ def _role_of(pid: int) -> str:
         command = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "image worker"
-    return next((role for part, role in ROLES.items() if part in command), "image worker")
+    return "server process" if SERVER_PROCESS in command else "image worker"
 
 
 def pids_of(usage: Iterable[ProcessUsage], role: str) -> list[int]:

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.in_process import serving
 
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, UnavailableError
+from imagehost_core.observer import WorkerStarted
 from imagehost_core.settings import StorageSettings
 from imagehost_core.testing import make_image
 from imagehost_server._executors import ThreadLimiter
@@ -72,6 +73,27 @@ def test_without_image_workers_the_host_is_not_ready_until_one_can_be_started(
         "not ready",
         "ready again",
     ]
+
+
+def test_readiness_starts_an_image_worker_only_until_one_was_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = list[object]()
+    with ImageHost.open(tmp_path / "data", observe=measured.append) as host:
+        for _ in range(2):
+            host.maintenance.check_ready()
+        (pid,) = host.maintenance.statistics().worker_pids
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        host.maintenance.check_ready()
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.executable", str(tmp_path / "missing"))
+            with pytest.raises(UnavailableError):
+                host.upload(make_image(8, 8), owner="admin")
+            with pytest.raises(UnavailableError, match="image workers"):
+                host.maintenance.check_ready()
+        host.maintenance.check_ready()
+    assert sum(isinstance(each, WorkerStarted) for each in measured) == 2
 
 
 def test_busy_image_workers_are_ready(tmp_path: Path) -> None:

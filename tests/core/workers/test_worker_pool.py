@@ -73,15 +73,6 @@ def test_no_process_is_started_before_the_first_call(executor: ImageExecutor, ru
     assert executor.load == PoolLoad(0, 1, 0)
 
 
-def test_one_process_can_be_started_before_the_first_call(
-    make_executor: MakeExecutor, eventually: Eventually
-) -> None:
-    executor = make_executor(3)
-    executor.start()
-    executor.start()
-    assert eventually(lambda: executor.load == PoolLoad(0, 1, 0))
-
-
 def test_as_many_tasks_run_at_a_time_as_the_size_allows(
     make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
 ) -> None:
@@ -241,6 +232,22 @@ def test_worker_processes_that_fail_to_import_are_an_internal_error(hostile_task
             assert "No module named 'imagehost_core.no_such_module'" in str(caught.value.__cause__)
 
 
+def test_an_executor_is_healthy_while_the_last_worker_process_became_ready(
+    executor: ImageExecutor, run_task: RunTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [executor.is_healthy]
+    run_task(executor)
+    found.append(executor.is_healthy)
+    with monkeypatch.context() as patch:
+        patch.setattr("imagehost_core.workers.process.BOOTSTRAP", "raise SystemExit(1)")
+        for lost in (failures.WorkerCrashed, failures.WorkerStartFailed):
+            with pytest.raises(lost):
+                run_task(executor, "exit_3")
+    found.append(executor.is_healthy)
+    run_task(executor)
+    assert [*found, executor.is_healthy] == [False, True, False, True]
+
+
 def test_worker_processes_that_cannot_be_started_are_a_temporary_error(
     executor: ImageExecutor,
     run_task: RunTask,
@@ -259,7 +266,6 @@ def test_a_closed_executor_rejects_calls(executor: ImageExecutor, run_task: RunT
     run_task(executor)
     executor.close()
     executor.close()
-    executor.start()
     with pytest.raises(UnavailableError, match="one that is closed"):
         run_task(executor)
 
@@ -269,7 +275,6 @@ def test_closing_ends_every_process_and_closes_every_descriptor(
 ) -> None:
     files, processes = descriptors(), children()
     executor = make_executor(3, max_tasks_per_worker=2)
-    executor.start()
     for action in (
         "pid",
         "segfault",

@@ -13,7 +13,7 @@ from imagehost_core.errors import UnavailableError
 from imagehost_core.observer import PoolLoad
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.workers import WorkerRequest
-from imagehost_core.workers.pool import ProcessPool
+from imagehost_core.workers.pool import LAST_FACTOR, ProcessPool
 from imagehost_core.workers.process import Worker, WorkerSpec
 
 TIMEOUT = 60.0
@@ -150,15 +150,17 @@ def test_requests_in_the_queue_are_rejected_when_the_pool_closes(hostile_tasks: 
                 rejected.result(TIMEOUT)
 
 
-def test_worker_processes_that_are_idle_for_long_are_ended_but_one(
+def test_worker_processes_that_are_idle_for_long_are_ended_and_the_last_one_later(
     hostile_tasks: str, eventually: Eventually
 ) -> None:
-    with open_pool(hostile_tasks, 3, idle_seconds=0.5) as pool:
+    with open_pool(hostile_tasks, 3, idle_seconds=0.2) as pool:
         workers = [granted(future) for future in [pool.submit(request()) for _ in range(3)]]
         assert pool.load == PoolLoad(3, 0, 0)
         for worker in workers:
             worker.ready()
             pool.release(worker)
-        assert eventually(lambda: pool.load == PoolLoad(0, 1, 0))
+        released = time.monotonic()
+        assert eventually(lambda: pool.load == PoolLoad(0, 0, 0))
+        assert time.monotonic() - released >= LAST_FACTOR * pool.idle_seconds
         with pool.acquire(request()) as worker:
-            assert pool.worker_pids == (worker.pid,)
+            worker.ready()

@@ -1,4 +1,4 @@
-"""Maintenance: worker start, readiness check, statistics and garbage collection, for servers."""
+"""Maintenance: readiness check, statistics and garbage collection, for servers."""
 
 from __future__ import annotations
 
@@ -51,10 +51,6 @@ class MaintenanceService:
     _executor: ImageExecutor = field(repr=False)
     _garbage: GarbageCollector = field(repr=False)
     _clock: Clock = field(repr=False)
-
-    def start_workers(self) -> None:
-        """Start an image worker process, so that the first request finds it running. Returns at once."""
-        self._executor.start()
 
     @property
     def readiness_checks(self) -> Mapping[str, Callable[[], object]]:
@@ -123,8 +119,8 @@ class MaintenanceService:
             pass
 
     def _require_worker(self) -> None:
-        """Raise an exception unless an image worker process is busy, or one is ready for a task in time."""
-        if self._executor.load.busy:
+        """Raise an exception unless image worker processes are known to start, or one starts in time."""
+        if self._executor.is_healthy or self._executor.load.busy:
             return
         try:
             self._executor.status(deadline=WORKER_SECONDS)

@@ -101,7 +101,7 @@ class ImageExecutor:
 
     `imagehost_core.workers.lanes` decides which task runs next and which can wait.
 
-    The worker processes start with the first call or with `start`. Close the executor after use, or use it
+    The worker processes start with calls, and end when they are idle. Close the executor after use, or use it
     in a `with` statement; otherwise it is closed when it is garbage collected or the interpreter exits.
 
     Args:
@@ -145,10 +145,6 @@ class ImageExecutor:
         self._observe = observe
         self._close = weakref.finalize(self, self._pool.close)
 
-    def start(self) -> None:
-        """Start a worker process in the background, so that the first call finds one ready."""
-        self._pool.start()
-
     def close(self) -> None:
         """End all worker processes; calls in progress raise `UnavailableError`."""
         self._close()
@@ -165,6 +161,11 @@ class ImageExecutor:
     def load(self) -> PoolLoad:
         """The numbers of busy and idle worker processes and of waiting calls."""
         return self._pool.load
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether the last worker process that was started became ready; `False` before the first."""
+        return self._pool.is_healthy is True
 
     @property
     def worker_pids(self) -> tuple[int, ...]:
@@ -436,10 +437,13 @@ class ImageExecutor:
         had_enough_time = False
         try:
             worker.ready()
+            self._pool.is_healthy = True
             had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * deadline > 0
             yield
         except WorkerLost as error:
             worker.retired = True
+            if isinstance(error, WorkerNotReady):
+                self._pool.is_healthy = False
             timed_out = not timer.cancel()
             exit_info = worker.end(EXIT_GRACE_SECONDS)
             is_too_slow = had_enough_time and not timer.was_starved

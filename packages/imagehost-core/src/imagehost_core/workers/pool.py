@@ -36,8 +36,9 @@ from imagehost_core.workers.watchdog import Timer, Watchdog
 log = logging.getLogger("imagehost.workers")
 
 IDLE_SECONDS = 60.0
-"""Seconds after which a worker process without a task is ended: it takes 20 MiB or more. One is
-left, so that a first upload does not wait 0.3 s for its start."""
+"""Seconds after which a worker process without a task is ended: it takes 20 MiB or more."""
+LAST_FACTOR = 10
+"""By how much longer the last one is kept: the next upload waits 0.3 s for the start of another."""
 CLOSE_SECONDS = 10.0
 """Seconds that `close` waits for callers to release their worker processes."""
 MEMORY_POLL_SECONDS = 0.05
@@ -74,11 +75,13 @@ class ProcessPool:
         queue: The most requests of each lane that can wait.
         max_tasks_per_worker: The number of tasks after which a worker process is replaced.
         max_worker_bytes: Peak memory, in bytes, above which a worker process is replaced after its task.
-        idle_seconds: Seconds after which all idle worker processes but one are ended.
+        idle_seconds: Seconds after which idle worker processes are ended; the last one after `LAST_FACTOR`
+            times as many.
         memory: The memory that tasks may use.
 
     Attributes:
         watchdog: The timers of the tasks' deadlines.
+        is_healthy: Whether the last worker process that was started became ready; `None` before the first.
     """
 
     def __init__(
@@ -111,7 +114,8 @@ class ProcessPool:
         self._last_lane = Lane.HEAVY
         self._waiters: dict[WorkerRequest, _Waiter] = {}
         self._started = Counter[Lane]()
-        self._start_failed = self._closed = False
+        self.is_healthy: bool | None = None
+        self._closed = False
 
     @property
     def load(self) -> PoolLoad:
@@ -129,12 +133,6 @@ class ProcessPool:
     def closed(self) -> bool:
         """Whether the pool is closed."""
         return self._closed
-
-    def start(self) -> None:
-        """Start a worker process in the background, unless there is one; others start on demand."""
-        with self._lock:
-            if not self._started.total() and not self._closed:
-                self._spawn(Lane.HEAVY)
 
     def submit(self, request: WorkerRequest) -> Future[Worker | None]:
         """Queue a request for a worker process.
@@ -411,19 +409,19 @@ class ProcessPool:
             self._spawn(Lane.HEAVY)
 
     def _schedule_trim(self) -> None:
-        """Have idle worker processes ended when the one that is idle for the longest time is due."""
-        if self._trim_timer is None and self._idle and self._started.total() > 1 and not self._closed:
-            since = min(worker.idle_since for worker in self._idle)
-            self._trim_timer = self.watchdog.call_at(since + self.idle_seconds, self._trim)
+        """Have idle worker processes ended later."""
+        if self._trim_timer is None and self._idle and not self._closed:
+            self._trim_timer = self.watchdog.call_at(time.monotonic() + self.idle_seconds, self._trim)
 
     def _trim(self) -> None:
         """End the worker processes that have been idle for too long, on the watchdog's thread."""
-        before = time.monotonic() - self.idle_seconds
+        now = time.monotonic()
         with self._lock:
             self._trim_timer = None
-            due = [worker for worker in self._idle if worker.idle_since <= before]
+            due = [worker for worker in self._idle if worker.idle_since <= now - self.idle_seconds]
             due.sort(key=lambda worker: worker.lane is Lane.HEAVY)
-            del due[self._started.total() - 1 :]
+            if due and due[-1].idle_since > now - LAST_FACTOR * self.idle_seconds:
+                del due[self._started.total() - 1 :]
             self._idle = [worker for worker in self._idle if worker not in due]
             self._started.subtract(worker.lane for worker in due)
             self._schedule_trim()
@@ -445,10 +443,10 @@ class ProcessPool:
         try:
             worker = Worker(self.spec, lane)
         except OSError as cause:
-            if not self._start_failed:
+            if self.is_healthy is not False:
                 # Once: probes of readiness try again and again.
                 log.error("worker process failed to start", exc_info=cause)
-            self._start_failed = True
+            self.is_healthy = False
             error = UnavailableError("expected a worker but none can be started")
             error.__cause__ = cause
             with self._resolving() as resolutions:
@@ -457,7 +455,6 @@ class ProcessPool:
                     self._reject_all(error, resolutions)
                 self._dispatch(resolutions)
             return
-        self._start_failed = False
         with self._resolving() as resolutions:
             # At the bottom of the stack: callers get a warmed-up process first.
             self._idle.insert(0, worker)

@@ -25,6 +25,7 @@ from imagehost_core import ImageHost, UnavailableError
 from imagehost_core.errors import EngineUnavailableError
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import create_folder
+from imagehost_server.serve.allocator import ALLOCATOR_VARIABLES
 from imagehost_server.serve.transport import limit_unsent_bytes
 from imagehost_server.settings import ServerSettings, is_loopback
 
@@ -168,6 +169,8 @@ def run(data: Path, settings: ServerSettings) -> None:
 
 def _become_supervisor(*descriptors: int) -> None:
     """Replace this program by the supervisor, which inherits the descriptors."""
+    for name, value in ALLOCATOR_VARIABLES.items():
+        os.environ.setdefault(name, value)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, True)
     sys.stdout.flush()

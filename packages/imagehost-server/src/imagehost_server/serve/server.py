@@ -154,7 +154,6 @@ def open_app(data: Path, settings: ServerSettings) -> Application:
         recorder = Recorder(slot=Slot.claim())
         processes = settings.server.workers
         host = ImageHost.open(data, settings=settings, server_processes=processes, observe=recorder.observe)
-        host.maintenance.start_workers()
         return create_app(host, settings, recorder)
     except Exception:
         # The supervisor replaces this process until one can start; others go on.

@@ -15,15 +15,15 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from multiprocessing import parent_process
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from threading import Thread
 from typing import TYPE_CHECKING, cast
 
+from uvicorn import _subprocess
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import multiprocess
 
-from imagehost_server.serve.allocator import ALLOCATOR_VARIABLES
 from imagehost_server.serve.config import GRACE_SECONDS, HEALTH_SECONDS, ServerConfig
 
 if TYPE_CHECKING:
@@ -79,6 +79,10 @@ class ServerProcess(multiprocess.Process):
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve requests until SIGTERM, SIGINT or the end of the parent."""
+        # A fork has the handlers of its parent.
+        signal.set_wakeup_fd(-1)
+        for number in multiprocess.SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
         Thread(target=_exit_with_parent, name="parent", daemon=True).start()
         # The parent does without the application.
         from imagehost_server.serve.server import EventDrivenServer
@@ -99,8 +103,11 @@ class ServerProcess(multiprocess.Process):
                 server.loop.call_soon_threadsafe(self.child_conn.send, True)
 
 
-# `Multiprocess` finds its class of processes by this name.
+# `Multiprocess` finds its class of processes, and how they are started, by these names.
 multiprocess.Process = ServerProcess  # type: ignore[misc]
+if sys.platform == "linux":
+    # The supervisor has one thread. A fork shares its memory, and needs no resource tracker (6 MiB).
+    _subprocess.spawn = get_context("fork")  # type: ignore[assignment]
 
 
 class Supervisor(multiprocess.Multiprocess):
@@ -207,8 +214,6 @@ def main(listener: int, configuration: int, metrics: str) -> None:
         configuration: The descriptor of a file with the data directory and its settings, pickled by `runner`.
         metrics: The folder of the metrics, which is removed at the end.
     """
-    for name, value in ALLOCATOR_VARIABLES.items():
-        os.environ.setdefault(name, value)
     with open(configuration, "rb") as file:
         file.seek(0)
         data, settings = pickle.load(file)  # noqa: S301 - written by this user's `runner`
