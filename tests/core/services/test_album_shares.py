@@ -17,6 +17,7 @@ from imagehost_core import (
     Image,
     ImageHost,
     NotFoundError,
+    Role,
     UnauthorizedError,
     ValidationError,
 )
@@ -80,9 +81,7 @@ def delete(host: ImageHost, album: Album, image: Image, share: AlbumShare, clock
 
 def suspend(host: ImageHost, album: Album, image: Image, share: AlbumShare, clock: FrozenClock) -> None:
     del album, image, share, clock
-    host.accounts.create("other")
-    host.accounts.update("admin", suspended=False)
-    host.accounts.update("other", role="operator")
+    host.accounts.create("other", role=Role.OPERATOR)
     host.accounts.update("admin", suspended=True)
 
 
@@ -138,6 +137,16 @@ def test_a_share_shows_the_images_of_its_album_only(
     added = host.upload(PNG, owner="admin", album_id=album.id, is_public=False)
     see(host, added, share)
     host.images.delete(added)
+
+
+def test_the_shares_of_an_account_go_with_it(opened: Callable[..., ImageHost]) -> None:
+    host = opened()
+    album = host.albums.create("Secret", owner=host.accounts.create("gone"))
+    share = host.albums.create_share(album, owner="gone")
+    host.accounts.delete("gone")
+    with pytest.raises(NotFoundError):
+        host.albums.get_shared(share.token or "")
+    assert list(host.check()) == []
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,9 @@ class WebRequest(ApiRequest):
             context={**common, **values},
             status_code=status,
             media_type=HTML,
-            headers=page_headers(self.settings.delivery_url, viewer, listed=web.listed and self._is_public),
+            headers=page_headers(
+                self.settings.delivery_url, viewer, public=self._is_public, listed=web.listed
+            ),
         )
 
 
@@ -178,13 +180,16 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def page_headers(delivery_url: str, viewer: Account | None, *, listed: bool = True) -> dict[str, str]:
+def page_headers(
+    delivery_url: str, viewer: Account | None, *, public: bool = False, listed: bool = False
+) -> dict[str, str]:
     """Return the headers of every page.
 
     Args:
         delivery_url: The base URL of images, which may have another origin.
         viewer: The account that is signed in, whose pages no cache may store.
-        listed: Whether search engines may list the page.
+        public: Whether it is a public page; no cache may store the others.
+        listed: Whether search engines may list it if it is public.
     """
     images = origin_of(delivery_url)
     policy = (
@@ -194,13 +199,13 @@ def page_headers(delivery_url: str, viewer: Account | None, *, listed: bool = Tr
     )
     headers = {
         "content-security-policy": policy,
-        "cache-control": "no-cache" if viewer is None else "no-store",
+        "cache-control": "no-cache" if public and viewer is None else "no-store",
         "vary": "Accept-Language, Cookie",
         "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",
         "cross-origin-opener-policy": "same-origin",
     }
-    return headers if listed else {**headers, "x-robots-tag": "noindex"}
+    return headers if public and listed else {**headers, "x-robots-tag": "noindex"}
 
 
 def error_page(request: WebRequest, error: Exception) -> Response[Any]:

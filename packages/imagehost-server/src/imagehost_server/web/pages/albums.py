@@ -137,14 +137,12 @@ async def shared_album(request: WebRequest, token: FromPath[str]) -> Response[An
     (share, album), cursor = entered, request.query_params.get("cursor")
     listed = await request.executors.reads.run(_read_shared, request, album, cursor)
     presenter = ImagePresenter(evolve(request.host.urls, share=share.id), request.settings.delivery)
-    return _uncached(
-        request.render(
-            "shared_album.html",
-            album=album,
-            cursor=cursor,
-            next_cursor=listed.next_cursor,
-            tiles=[evolve(presenter.tile(image), page=f"/s/{token}/{image.id}") for image in listed],
-        )
+    return request.render(
+        "shared_album.html",
+        album=album,
+        cursor=cursor,
+        next_cursor=listed.next_cursor,
+        tiles=[evolve(presenter.tile(image), page=f"/s/{token}/{image.id}") for image in listed],
     )
 
 
@@ -181,7 +179,7 @@ async def shared_image(request: WebRequest, token: FromPath[str], image_id: From
     if image.album_id != album.id:
         raise NotFoundError("expected the id of an image in the album")
     values = image_values(request, image, evolve(request.host.urls, share=share.id))
-    return _uncached(request.render("shared_image.html", **values, album=album, token=token))
+    return request.render("shared_image.html", **values, album=album, token=token)
 
 
 @page("/s/{token:str}/images.zip")
@@ -211,13 +209,7 @@ async def _enter(request: WebRequest, token: str) -> tuple[AlbumShare, Album] | 
 
 
 def _ask_password(request: WebRequest, token: str, status: int, failure: str) -> Response[Any]:
-    return _uncached(request.render("share_password.html", status=status, token=token, failure=failure))
-
-
-def _uncached(response: Response[Any]) -> Response[Any]:
-    """Return the page of a share, which no cache may store."""
-    response.headers["cache-control"] = "no-store"
-    return response
+    return request.render("share_password.html", status=status, token=token, failure=failure)
 
 
 def _read_shared(request: WebRequest, album: Album, cursor: str | None) -> Page[Image]:
@@ -332,11 +324,10 @@ def _archive(request: WebRequest, name: str, images: Iterator[Image], query: str
         finally:
             pieces.close()
 
-    headers = page_headers(request.settings.delivery_url, viewer, listed=False)
+    headers = page_headers(request.settings.delivery_url, viewer)
     # Litestar prefers the media type of the handler, which is that of pages, to the one of the response.
     headers["content-type"] = "application/zip"
     headers["content-disposition"] = content_disposition(f"{name.replace('/', '_')}.zip").decode()
-    headers["cache-control"] = "no-store"
     return Stream(stream(), headers=headers)
 
 
