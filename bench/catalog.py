@@ -44,6 +44,7 @@ from imagehost_core.testing import FrozenClock
 from imagehost_core.webhooks import Attempt
 
 WORDS = ("beach", "sunset", "family", "dog", "holiday", "mountain", "snow", "city", "night", "wedding")
+URLS = UrlBuilder("https://images.example.com/v1", "https://images.example.com/img")
 SETTINGS = Settings(base_url="https://img.example/v1", webhooks=WebhookSettings(allow_loopback=True))
 TIMED = 1_000
 """Transactions whose CPU time is measured."""
@@ -78,6 +79,7 @@ def make_images(count: int) -> list[Image]:
             derivatives=((2048, 1536),),
             created_at=created_at,
             updated_at=created_at,
+            urls=URLS,
         )
 
     return [image(number) for number in range(count)]
@@ -146,8 +148,7 @@ def measure(uploads: int, *, has_webhook: bool) -> list[dict[str, float]]:
             host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
         empty = page_bytes(data)
         with closing(SqliteDatabase(data / "imagehost.sqlite3", LockManager(data / "locks"))) as database:
-            urls = UrlBuilder("https://images.example.com/v1", "https://images.example.com/img")
-            records = Repositories.of(database, os.urandom, urls, list_timeout_seconds=10, with_purges=False)
+            records = Repositories.of(database, os.urandom, URLS, list_timeout_seconds=10, with_purges=False)
             units = UnitOfWorkFactory(records, Environment(clock=clock))
             catalog = Catalog(database, units)
 
