@@ -46,13 +46,14 @@ _POSTGRES = {
     "sha256": "lpad(CAST(n AS text), 64, '0')",
 }
 _OTHER = f"(SELECT min(id) FROM accounts WHERE id > 1) + n % {OTHER_ACCOUNTS}"
-# The tokens of imagehost_core.db.lists.word_index: each word with the number of its account in front.
-IMAGE_WORDS = """
-SELECT number AS rowid,
-    account_id || 'ximg ' || account_id || 'x' || substr(filename, 5, 8) || ' ' || account_id || 'xwebp'
-        AS filename,
-    CASE description WHEN '' THEN '' ELSE
-        account_id || 'x' || replace(description, ' ', ' ' || account_id || 'x') END AS description
+# The tokens of imagehost_core.db.lists.word_index: each word with the number of its account in front, and
+# once more with that of the gallery.
+_FILENAME = "{0} || 'ximg ' || {0} || 'x' || substr(filename, 5, 8) || ' ' || {0} || 'xwebp'"
+_WORDS = "{0} || 'x' || replace(description, ' ', ' ' || {0} || 'x')"
+IMAGE_WORDS = f"""
+SELECT number AS rowid, {_FILENAME.format("account_id")} || ' ' || {_FILENAME.format("0")} AS filename,
+    CASE description WHEN '' THEN '' ELSE {_WORDS.format("account_id")} || ' ' || {_WORDS.format("0")} END
+        AS description
 FROM images
 """
 """The rows of `image_words`."""

@@ -172,6 +172,8 @@ def filtered(database: Database, albums: int) -> Iterator[tuple[str, Measured]]:
         for sort in (ImageSort.NEWEST, ImageSort.LARGEST) if chosen.q else (ImageSort.NEWEST,):
             request = ImageListRequest(filters=chosen, sort=sort)
             yield f"{name}, {sort.value}", partial(lists.list_owned, ACCOUNT, request)
+        if chosen.q:
+            yield f"{name}, gallery", partial(lists.list_gallery, PageRequest(), chosen.q)
     for sort in ImageSort:
         request = ImageListRequest(sort=sort)
         yield f"sort={sort.value}", partial(lists.list_owned, ACCOUNT, request)

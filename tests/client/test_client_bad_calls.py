@@ -112,8 +112,8 @@ BAD_CALLS: dict[str, Bad] = {
     "gallery all": Bad(
         "gallery",
         (),
-        {"per_page": 101, "page": 0, "album_id": "x"},
-        **get("gallery", per_page=101, page=0, album_id="x"),
+        {"per_page": 101, "page": 0, "album_id": "x", "q": "x" * 101},
+        **get("gallery", per_page=101, page=0, album_id="x", q="x" * 101),
     ),
     **{
         f"{group}.list": Bad(

@@ -92,6 +92,7 @@ def test_the_filters_of_a_list_are_query_parameters() -> None:
     }
     assert images.list_images(format=Format.WEBP, cursor="c").query == (("cursor", "c"), ("format", "webp"))
     assert images.gallery(album_id=ALBUM, cursor="c").query == (("album_id", "7"), ("cursor", "c"))
+    assert images.gallery(q="a b", per_page=5).query == (("q", "a b"), ("per_page", "5"))
     for listing in (albums.list_albums, accounts.list_keys, webhooks.list_webhooks):
         assert listing(cursor="c").query == (("cursor", "c"),)
 

@@ -303,6 +303,8 @@ def test_an_image_is_written_to_a_file_or_a_pipe_but_not_to_a_terminal(
 def test_the_gallery_is_listed(run: Run, files: Path) -> None:
     run("upload", files / "a.png", "--description", "Mine")
     assert run("gallery")[1][0].endswith("\tMine")
+    assert run("gallery", "--q", "min")[1] == run("gallery")[1]
+    assert run("gallery", "--q", "other")[1] == []
     assert json.loads(run("gallery", "--json")[1][0])["width"] == 3
 
 

@@ -182,6 +182,8 @@ async def test_the_gallery_of_an_album_has_its_public_images_and_its_summary(
     listed = anonymous.gallery(album_id=str(album.id), per_page=1)
     assert [image.id async for image in listed] == [second.id, first.id]
     assert (await anonymous.gallery().first_page()).album is None
+    found = await anonymous.gallery(q="png B", album_id=album).first_page()
+    assert ([image.id for image in found], found.total) == ([second.id], None)
 
 
 async def test_a_private_album_hides_its_images_from_galleries_and_not_from_their_urls(

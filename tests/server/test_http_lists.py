@@ -139,11 +139,13 @@ def test_a_private_album_hides_its_images_from_galleries_and_not_from_their_urls
 
 def test_the_gallery_reports_all_errors_and_ignores_other_parameters(anonymous: httpx2.Client) -> None:
     response = anonymous.get("/v1/gallery?page=0&per_page=0&album_id=999999&q=1&q=2&sort=x")
+    assert "expected one value for q" in response.json()["error"]["details"]
     assert response.status_code == 400
     details = response.json()["error"]["details"]
     assert all(name in details for name in ("for page", "for per_page", "a public album but received 999999"))
     assert anonymous.get("/v1/gallery?album_id=1&album_id=2").status_code == 400
     assert anonymous.get("/v1/gallery?q=anything&sort=x").status_code == 200
+    assert anonymous.get(f"/v1/gallery?q={'x' * 101}").status_code == 400
 
 
 def test_a_setting_requires_a_token_for_the_gallery(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from imagehost_core.lists import (
     parse_page_request,
     split_words,
 )
-from imagehost_core.models import Account, Image
+from imagehost_core.models import Account, Image, Page
 from imagehost_core.storage import LockManager
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -67,7 +67,7 @@ FIELDS = st.fixed_dictionaries(
 LIMITS = {
     "read a short list": {},
     "read the first images, then search": {"SHORT_LIST": 0},
-    "search only": {"SHORT_LIST": 0, "MAX_READ_FIRST": 0},
+    "search only": {"SHORT_LIST": 0, "READ_FIRST": 0, "MIN_READ_FIRST": 0},
 }
 """The limits with which a search in SQLite finds its images in each way."""
 
@@ -102,6 +102,17 @@ def matches(image: Image, text: str) -> bool:
         )
         for phrase in phrases
     )
+
+
+def pages(read: Callable[[PageRequest], Page[Image]], per_page: int) -> Iterator[Image]:
+    """Yield the images of all pages of a list."""
+    request = PageRequest(per_page=per_page)
+    while True:
+        page = read(request)
+        yield from page
+        if page.next_cursor is None:
+            return
+        request = parse_page_request(per_page=per_page, cursor=page.next_cursor)
 
 
 def is_selected(image: Image, filters: ImageFilter) -> bool:
@@ -180,6 +191,10 @@ def test_pages_list_the_selected_images_in_their_order(
             request = attrs.evolve(request, page=next_page)
         second = attrs.evolve(request, page=PageRequest(2, per_page))
         assert list(lists.list_owned(AccountId(1), second)) == expected[per_page : 2 * per_page]
+        if filters.has_search:
+            found = list(pages(lambda page: lists.list_gallery(page, filters.q), per_page))
+            public = [image for image in stored if image.is_public and matches(image, filters.q)]
+            assert found == sorted(public, key=lambda image: (image.created_at, image.id), reverse=True)
     assert listed == expected
 
 
@@ -293,6 +308,7 @@ def test_each_way_of_a_search_finds_the_same_images(
     for way in LIMITS:
         search_by(monkeypatch, way)
         assert lists.list_owned(AccountId(1), request) == first, way
+        assert lists.list_gallery(request.page, query).items == first.items, way
 
 
 @pytest.mark.parametrize("sort", [ImageSort.NEWEST, ImageSort.OLDEST])
@@ -340,9 +356,12 @@ def test_a_search_that_does_not_end_in_time_is_503_in_every_order(
         for _ in range(900):
             images.insert(transaction, attrs.evolve(template, id=new_image_id()))
     request = ImageListRequest(filters=ImageFilter(q="cat"), sort=sort)
+    lists = ImageListRepository(database, timeout_seconds=0)
     with pytest.raises(UnavailableError) as caught:
-        ImageListRepository(database, timeout_seconds=0).list_owned(account.id, request)
+        lists.list_owned(account.id, request)
     assert caught.value.retry_after == 5
+    with pytest.raises(UnavailableError):
+        lists.list_gallery(PageRequest(), "cat")
 
 
 OTHER_VALUES: dict[str, Any] = {

@@ -127,6 +127,27 @@ def test_a_search_reads_the_index_of_words_and_the_rows_of_its_matches(
 
 
 @SQLITE_ONLY
+def test_a_search_of_the_gallery_reads_its_table_and_the_rows_of_matches(
+    recorder: RecordsPlans, add: Callable[..., Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(description="cat")
+    monkeypatch.setattr(searches, "SHORT_LIST", -1)
+    ImageListRepository(recorder, timeout_seconds=60).list_gallery(PageRequest(), "cat")
+    first, search = ([str(step["detail"]) for step in plan] for plan in recorder.plans[1:3])
+    assert not any("TEMP B-TREE" in step for step in search)
+    assert [step.partition(" VIRTUAL")[0] for step in search] == [
+        "SCAN image_words",
+        "SEARCH image USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH item USING PRIMARY KEY (created_at=? AND id=?)",
+    ]
+    # The outer query sorts the rows of the page.
+    assert sum("TEMP B-TREE" in step for step in first) <= 1
+    assert {step for step in first if step.startswith("SEARCH images")} == {
+        "SEARCH images USING COVERING INDEX sqlite_autoindex_images_1 (id=?)"
+    }
+
+
+@SQLITE_ONLY
 @pytest.mark.parametrize("album_id", [None, AlbumId(1)])
 def test_the_images_that_a_search_reads_first_are_read_from_a_covering_index(
     recorder: RecordsPlans, add: Callable[..., Image], album_id: AlbumId | None

@@ -17,8 +17,9 @@ from tests.postgres import PostgresServer
 from imagehost_core.db import ImageListRepository, WebhookRepository
 from imagehost_core.db.engines.database import SqlRow, SqlValue
 from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.db.lists import searches
 from imagehost_core.ids import AlbumId
-from imagehost_core.lists import CursorPosition, ImageFilter, ImageListRequest, ImageSort, PageRequest
+from imagehost_core.lists import CursorPosition, ImageListRequest, ImageSort, PageRequest
 
 pytestmark = pytest.mark.external
 
@@ -29,7 +30,8 @@ ROWS = (
     "INSERT INTO images SELECT n, 'i' || n, 1, 1 + n % 2, 'f' || n % 999, 'f', 'cat', n % 2, "
     "CASE n % 3 WHEN 0 THEN 'png' ELSE 'gif' END, n % 777, 1, 1, 1, 0, '', '', '[]', n, n "
     "FROM generate_series(1, 20000) AS n",
-    "INSERT INTO image_words SELECT number, '1xf' || number, '1xcat' FROM images",
+    "INSERT INTO image_words SELECT number, '1xf' || number, "
+    "CASE is_public WHEN 1 THEN '1xcat 0xcat' ELSE '1xcat' END FROM images",
     "INSERT INTO gallery_images SELECT created_at, id FROM images WHERE is_public = 1",
     "ANALYZE",
 )
@@ -115,23 +117,53 @@ def test_every_order_and_filter_of_images_is_read_from_an_index(
             require_order_of_index(recorder.plans[-1])
 
 
+@pytest.fixture
+def _long_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no list be read to its end."""
+    monkeypatch.setattr(searches, "SHORT_LIST", -1)
+
+
+@pytest.mark.usefixtures("_long_lists")
 @pytest.mark.parametrize("album_id", [None, AlbumId(1)])
-def test_a_search_with_many_matches_reads_images_in_the_order_of_an_index(
-    recorder: RecordsPlans, album_id: AlbumId | None
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_search_reads_the_first_images_in_the_order_of_an_index(
+    recorder: RecordsPlans, album_id: AlbumId | None, name: str
 ) -> None:
     lists = ImageListRepository(recorder, timeout_seconds=60)
+    if name in ("format", "dates"):
+        prefer_indexes(recorder)
+    filters = attrs.evolve(FILTERS[name], q="ca")
     for sort in ImageSort:
-        request = ImageListRequest(album_id=album_id, filters=ImageFilter(q="ca"), sort=sort)
-        lists.list_owned(ACCOUNT, request)
-        require_no_whole_table(recorder.plans[-1])
-        first = page_ids_nodes(recorder.plans[-1])
-        assert {node["Node Type"] for node in first} <= {"Nested Loop", "Index Only Scan", "Index Scan"}
+        recorder.plans.clear()
+        lists.list_owned(ACCOUNT, ImageListRequest(album_id=album_id, filters=filters, sort=sort))
+        require_read_first(recorder.plans[0])
+    recorder.plans.clear()
+    lists.list_gallery(PageRequest(), "ca")
+    require_read_first(recorder.plans[0])
 
 
-def test_a_search_with_few_matches_reads_their_images_only(recorder: RecordsPlans) -> None:
+def require_read_first(plan: Any) -> None:
+    types = {node["Node Type"] for node in page_ids_nodes(plan)}
+    assert types <= {"Subquery Scan", "Limit", "Index Only Scan", "Index Scan"}, types
+    require_no_whole_table(plan)
+
+
+@pytest.mark.usefixtures("_long_lists")
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("text", ["missing", "cat missing", "missing x"])
+def test_a_search_with_few_matches_reads_their_images_only(
+    recorder: RecordsPlans, name: str, text: str
+) -> None:
     lists = ImageListRepository(recorder, timeout_seconds=60)
-    lists.list_owned(ACCOUNT, ImageListRequest(filters=ImageFilter(q="missing x")))
-    plan = recorder.plans[-1]
+    filters = attrs.evolve(FILTERS[name], q=text)
+    for sort in (ImageSort.NEWEST, ImageSort.LARGEST):
+        lists.list_owned(ACCOUNT, ImageListRequest(filters=filters, sort=sort))
+        require_few_images(recorder.plans[-1])
+    lists.list_gallery(PageRequest(), text)
+    require_few_images(recorder.plans[-1])
+
+
+def require_few_images(plan: Any) -> None:
     require_no_whole_table(plan)
     assert "image_words_by_words" in {node.get("Index Name") for node in nodes(plan)}
     images = next(node for node in page_ids_nodes(plan) if node.get("Relation Name") == "images")

@@ -12,23 +12,27 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from tests.core.services.conftest import ONE_WORKER
 
 import imagehost_core
 from imagehost_core import ConflictError, ImageHost, NotFoundError, restore
+from imagehost_core.context import HostContext
 from imagehost_core.db.engines.sqlite_migrations import applied_migrations, migrate
+from imagehost_core.db.lists.word_index import update_words
 from imagehost_core.db.schema import postgres_migrations, sqlite_migrations
 from imagehost_core.installation import FORMAT, parse_record
 from imagehost_core.settings import SQLITE, Settings
 from imagehost_core.testing import make_image
 
 EACH_ENGINE = True
+PNG = make_image(8, 8)
 STORED = Path(__file__).parents[2] / "stored_data"
 RELEASED = {
     "initial_schema": ("a3ff299bcd223021", "46aaf44dfea86acf"),
@@ -36,6 +40,7 @@ RELEASED = {
     "postgres_secrets": (None, "b076778b9583bb24"),
     "postgres_rate_limits": (None, "92bb4bbcec800243"),
     "share_links": ("e2d2e39a23fe60b3", "1563a29272c888ed"),
+    "public_words": ("8e81a1893e512e7d", "8e81a1893e512e7d"),
 }
 """The first digits of the SHA-256 of each released migration, for SQLite and for PostgreSQL."""
 WITH_FORMAT_1 = 1
@@ -86,6 +91,8 @@ def require_content(host: ImageHost, stored: Path) -> None:
     assert host.webhooks.get(expected["webhook"], owner=owner).is_active
     found = host.images.list(owner=owner, q="boats").items
     assert [image.filename for image in found] == ["beach photo.webp"]
+    assert host.gallery(q="boats").items == found
+    assert host.gallery(q="chart").items == ()
     assert host.upload(make_image(8, 8), owner=owner).width == 8
     assert list(host.check()) == []
 
@@ -106,6 +113,33 @@ def test_a_backup_of_each_format_is_restored_whole(stored: Path, tmp_path: Path)
         expected = json.loads((stored / "expected.json").read_text())
         assert {str(image.id) for image in host.images.iter(owner="ada")} == set(expected["images"])
         assert list(host.check()) == []
+
+
+def test_the_migration_of_public_words_indexes_the_public_images(
+    opened: Callable[..., ImageHost], stores: Callable[[ImageHost], HostContext]
+) -> None:
+    """Images as format 1 has them are indexed as this version indexes them."""
+    host = opened()
+    names = {"One x 1x": "", "": "日の入り", "x.png": "Málaga 1x12", "private": "secret"}
+    for number in range(12):
+        host.accounts.create(f"user{number}")
+    for owner in ("admin", "user10"):
+        for name, text in names.items():
+            filename, is_public = f"{name}.png", name != "private"
+            host.upload(PNG, owner=owner, filename=filename, description=text, is_public=is_public)
+    database = stores(host).records.database
+    migrations = postgres_migrations if database.dialect.is_shared else sqlite_migrations
+    with database.transaction() as transaction:
+        for owner in ("admin", "user10"):
+            for image in host.images.list(owner=owner):
+                update_words(transaction, evolve(image, is_public=False))
+    assert host.gallery(q="webp").items == ()
+    with database.transaction() as transaction:
+        for statement in migrations["public_words"]:
+            transaction.execute(statement, {})
+    assert len(host.gallery(q="webp").items) == 6
+    assert host.gallery(q="private").items == host.gallery(q="secret").items == ()
+    assert list(host.check()) == []
 
 
 def tables(connection: sqlite3.Connection) -> set[str]:

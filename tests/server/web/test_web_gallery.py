@@ -22,6 +22,7 @@ from imagehost_core.resources import ImageRecord
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.testing import make_image
 from imagehost_server.settings import GallerySettings, WebSettings
+from imagehost_server.web.pages.images import IMAGES_PER_PAGE
 
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>&lt;javascript:"
 
@@ -259,6 +260,25 @@ def test_unknown_paths_are_a_page_for_browsers_and_json_for_programs(visitor: ht
     assert visitor.get("/nothing", headers={"Accept": "*/*"}).json()["success"] is False
     for path in ("/v1/nothing", "/api/v1/nothing", "/integrations/nothing", "/img/nothing"):
         assert visitor.get(path).json()["error"]["code"] == "NOT_FOUND"
+
+
+def test_the_gallery_is_searched_and_its_link_to_more_keeps_the_search(
+    host: ImageHost, visitor: httpx2.Client
+) -> None:
+    for number in range(IMAGES_PER_PAGE + 1):
+        host.upload(make_image(4, 4), owner="admin", description=f"lighthouse & {number}")
+    page = visitor.get("/?q=+lightho+").text
+    assert page.count("<li class=") == IMAGES_PER_PAGE
+    assert 'name="q" maxlength="100" value="lightho"' in page
+    more = unescaped(page).partition('id="more" rel="next" href="')[2].partition('"')[0]
+    assert visitor.get(more).text.count("<li class=") == 1
+    none = visitor.get("/?q=lighthouse+%22%3E").text
+    assert 'value="lighthouse &#34;&gt;"' in none
+    missing = visitor.get("/?q=missing")
+    assert (missing.status_code, missing.text.count("<li class=")) == (200, 0)
+    assert "No images match." in missing.text
+    assert visitor.get(f"/?q={'x' * 101}").status_code == 400
+    assert visitor.get("/a/1?q=x").status_code == visitor.get("/a/1").status_code
 
 
 def test_an_invalid_cursor_is_an_error_page(visitor: httpx2.Client) -> None:

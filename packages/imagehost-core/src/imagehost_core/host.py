@@ -266,13 +266,16 @@ class ImageHost:
             limits=self.rate_limiter.windows(account),
         )
 
-    def gallery(self, *, album_id: AlbumRef | None = None, **page: Unpack[PageKeywords]) -> GalleryPage:
+    def gallery(
+        self, *, album_id: AlbumRef | None = None, q: str | None = None, **page: Unpack[PageKeywords]
+    ) -> GalleryPage:
         """Return a page of public images, newest first: of all accounts, or of one public album.
 
         An image in an album is listed while the album is public; images of suspended accounts are not.
 
         Args:
             album_id: The album.
+            q: Words in the file name or the description, at most 100 characters. The page then has no total.
             page: `page`, `per_page` and `cursor`; by default the first 20 images.
 
         Raises:
@@ -280,7 +283,7 @@ class ImageHost:
             BadRequestError: Values are not allowed, or the cursor belongs to another list.
             UnavailableError: The database does not find the page in time.
         """
-        return self.images.list_public(album_id=album_id, **page)
+        return self.images.list_public(album_id=album_id, q=q, **page)
 
     def render(
         self, image: ImageRef, params: TransformSource = "", **keywords: Unpack[TransformKeywords]

@@ -125,12 +125,15 @@ def list_images(
     )
 
 
-@partial(checked, error=BadRequestError)
-def gallery(*, album_id: AlbumRef | None = None, **paging: Unpack[PageOptions]) -> Call[Page[PublicImage]]:
+@partial(checked, error=BadRequestError, q=text(0, 100))
+def gallery(
+    *, album_id: AlbumRef | None = None, q: str | None = None, **paging: Unpack[PageOptions]
+) -> Call[Page[PublicImage]]:
     """List the public images of all accounts, newest first; this requires no token.
 
     Args:
         album_id: A public album or its id, to list its public images; each page has the album in `album`.
+        q: Words in the file name or the description, at most 100 characters; `total` is then `None`.
         **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
             `next_cursor` of a page, to continue after it; not together with `page`).
 
@@ -138,7 +141,7 @@ def gallery(*, album_id: AlbumRef | None = None, **paging: Unpack[PageOptions]) 
         NotFoundError: There is no public album with this id.
     """
     album = None if album_id is None else album_id_of(album_id)
-    return paged("/gallery", "images", PublicImage, album_id=album, **paging)
+    return paged("/gallery", "images", PublicImage, album_id=album, q=q, **paging)
 
 
 @checked

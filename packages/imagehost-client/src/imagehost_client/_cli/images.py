@@ -209,11 +209,12 @@ def delete_images(context: CommandContext, *, images: tuple[str, ...], yes: bool
 
 @click.command("gallery", cls=Command)
 @click.option("--album", metavar="ALBUM", help="Only the images of this public album: its id, URL or name.")
+@click.option("--q", metavar="WORDS", help="Words in the file name or the description.")
 @lists(PUBLIC_COLUMNS)
-def list_gallery(client: Client, *, per_page: int, album: str | None) -> Pager[PublicImage]:
+def list_gallery(client: Client, *, per_page: int, album: str | None, q: str | None) -> Pager[PublicImage]:
     """List the public images of all accounts."""
     found = None if album is None else find_album(client, album)
-    return client.gallery(album_id=found, per_page=per_page)
+    return client.gallery(album_id=found, q=q, per_page=per_page)
 
 
 def _chunks(images: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

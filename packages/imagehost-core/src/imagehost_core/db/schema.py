@@ -226,7 +226,20 @@ CREATE TABLE album_shares (
 ) WITHOUT ROWID;
 CREATE INDEX album_shares_by_album ON album_shares (album_id, created_at, id, expires_at)
 """
-_MIGRATIONS = {"initial_schema": _INITIAL_SCHEMA, "share_links": _SHARE_LINKS}
+_PUBLIC_WORDS = """
+UPDATE image_words SET
+    filename = trim(image_words.filename
+        || replace(' ' || image_words.filename, ' ' || images.account_id || 'x', ' 0x')),
+    description = trim(image_words.description
+        || replace(' ' || image_words.description, ' ' || images.account_id || 'x', ' 0x'))
+FROM images WHERE images.number = image_words.rowid AND images.is_public = 1
+"""
+"""Adds the words of public images for searches of the gallery: see `imagehost_core.db.lists.word_index`."""
+_MIGRATIONS = {
+    "initial_schema": _INITIAL_SCHEMA,
+    "share_links": _SHARE_LINKS,
+    "public_words": _PUBLIC_WORDS,
+}
 """The statements of each migration by its name, in the order in which they are applied."""
 
 _RATE_LIMITS = """

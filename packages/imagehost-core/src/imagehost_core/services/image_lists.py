@@ -68,15 +68,18 @@ class ImageLists:
             _parse(album_id, keywords, lambda album: self._require_own_album(album, account)), account
         )
 
-    def list_public(self, *, album_id: AlbumRef | None = None, **page: Unpack[PageKeywords]) -> GalleryPage:
+    def list_public(
+        self, *, album_id: AlbumRef | None = None, q: str | None = None, **page: Unpack[PageKeywords]
+    ) -> GalleryPage:
         """Return a page of the gallery, as `ImageHost.gallery` does."""
-        request = _parse(album_id, page, self._get_public_album)
+        request = _parse(album_id, {"q": q, **page}, self._get_public_album)
+        lists, q = self._records.image_lists, request.filters.q
         if request.album_id is None:
             return _gallery_page(
-                self._pages.get((None, request), lambda: self._records.image_lists.list_gallery(request.page))
+                self._pages.get((None, request), lambda: lists.list_gallery(request.page, q))
             )
         public = self._get_public_album(request.album_id)
-        listed = self._records.image_lists.list_public_in_album(public, request.page)
+        listed = lists.list_public_in_album(public, request.page, q)
         return attrs.evolve(_gallery_page(listed), album=public)
 
     def iter(

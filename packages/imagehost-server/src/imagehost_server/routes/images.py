@@ -567,6 +567,7 @@ async def list_gallery(
     per_page: PerPage = None,  # noqa: ARG001
     cursor: Cursor = None,  # noqa: ARG001
     album_id: PublicAlbumFilter = None,  # noqa: ARG001
+    q: Search = None,  # noqa: ARG001
 ) -> Response[Success[PublicImageList]]:
     """Respond with a page of public image records, and the album if one is given.
 

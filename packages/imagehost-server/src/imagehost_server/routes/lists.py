@@ -69,7 +69,7 @@ def pagination(page: ListPage[T]) -> Pagination:
     return record_of(Pagination, page)
 
 
-GALLERY_PARAMETERS = _POSITION | {"album_id"}
+GALLERY_PARAMETERS = _POSITION | {"album_id", "q"}
 """The query parameters of the gallery."""
 
 

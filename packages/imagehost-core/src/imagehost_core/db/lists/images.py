@@ -13,7 +13,7 @@ from imagehost_core.db.engines.database import Database, SqlRow, integer
 from imagehost_core.db.image_rows import to_image
 from imagehost_core.db.lists.pages import ItemList, Order, list_id, paginate
 from imagehost_core.db.lists.searches import find_page
-from imagehost_core.db.lists.word_index import parse_search
+from imagehost_core.db.lists.word_index import PUBLIC, parse_search
 from imagehost_core.ids import AccountId
 from imagehost_core.lists import FILTER_RULES, ImageListRequest, PageRequest
 from imagehost_core.models import NO_URLS, Image, Page, PublicAlbum, UrlBuilder
@@ -82,8 +82,8 @@ class ImageListRepository:
             length if filters.has_total else None,
         )
 
-    def list_gallery(self, request: PageRequest) -> Page[Image]:
-        """Return one page of the images that the gallery lists."""
+    def list_gallery(self, request: PageRequest, q: str = "") -> Page[Image]:
+        """Return one page of the images that the gallery lists, or of those with all words of a text."""
         images = ItemList(
             id=list_id("gallery"),
             table="gallery_images",
@@ -91,10 +91,10 @@ class ImageListRepository:
             select="SELECT * FROM images AS item",
             deadline=self._deadline(),
         )
-        return paginate(self.database, images, request, total(self.database, GALLERY_IMAGES))
+        return self._list_public(images, q, total(self.database, GALLERY_IMAGES), request)
 
-    def list_public_in_album(self, album: PublicAlbum, request: PageRequest) -> Page[Image]:
-        """Return one page of the public images of a public album."""
+    def list_public_in_album(self, album: PublicAlbum, request: PageRequest, q: str = "") -> Page[Image]:
+        """Return one page of the public images of a public album, likewise."""
         images = ItemList(
             id=list_id("gallery", album.id),
             table="images",
@@ -103,7 +103,15 @@ class ImageListRepository:
             to_item=self._to_image,
             deadline=self._deadline(),
         )
-        return paginate(self.database, images, request, album.image_count)
+        return self._list_public(images, q, album.image_count, request)
+
+    def _list_public(self, images: ItemList[Image], q: str, length: int, request: PageRequest) -> Page[Image]:
+        if not q.strip():
+            return paginate(self.database, images, request, length)
+        found = attrs.evolve(images, id=list_id(images.id, q))
+        return find_page(
+            self.database, found, parse_search(self.database.dialect, PUBLIC, q), (), length, request
+        )
 
     def _to_image(self, row: SqlRow) -> Image:
         return to_image(row, self.urls)

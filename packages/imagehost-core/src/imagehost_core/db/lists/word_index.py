@@ -1,7 +1,8 @@
 """The words of images: a full-text index of file names and descriptions.
 
 Each word is stored with its account's id in front, so that a search reads the words of one account only,
-however many images others have. `imagehost_core.lists` splits texts. In SQLite the index is of FTS5,
+however many images others have, and each word of a public image once more for the gallery, so that its
+searches read no words of private images. `imagehost_core.lists` splits texts. In SQLite the index is of FTS5,
 whose `ascii` tokenizer separates the words at spaces and accepts every character that is not ASCII. In
 PostgreSQL it has the words of an image without their order (GIN of a `tsvector`); phrases are then found in
 the texts.
@@ -17,6 +18,8 @@ from imagehost_core.ids import AccountId
 from imagehost_core.lists import is_whole_word, split_words
 from imagehost_core.models import Image
 
+PUBLIC = AccountId(0)
+"""The account whose words are those of the public images of all accounts."""
 MIN_PREFIX = 2
 """Characters of the shortest text that also matches the beginning of a word."""
 MAX_WORD = 400
@@ -27,7 +30,11 @@ _TEXTS = tuple(f"' ' || image_words.{name} || ' '" for name in ("filename", "des
 def to_words(image: Image) -> SqlRow:
     """Return the columns of an image's row in `image_words`."""
     texts = {"filename": image.filename, "description": image.description}
-    return {name: " ".join(_tokens(image.account_id, split_words(text))) for name, text in texts.items()}
+    accounts = (image.account_id, PUBLIC) if image.is_public else (image.account_id,)
+    return {
+        name: " ".join(token for account in accounts for token in _tokens(account, split_words(text)))
+        for name, text in texts.items()
+    }
 
 
 def insert_words(transaction: Transaction, number: int, image: Image) -> None:
@@ -54,7 +61,7 @@ def delete_words(transaction: Transaction, image: Image) -> None:
 
 @frozen
 class WordSearch:
-    """A search for the images of an account that have all words of a text.
+    """A search for the images of an account, or the public ones, that have all words of a text.
 
     Attributes:
         indexed: The condition of rows of `image_words` that is answered by the index.

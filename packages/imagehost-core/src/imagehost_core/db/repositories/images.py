@@ -189,7 +189,11 @@ class ImageRepository:
         assignments = ", ".join(f"{name} = :{name}" for name in _UPDATABLE)
         values = {name: row[name] for name in ("id", *_UPDATABLE)}
         transaction.execute(f"UPDATE images SET {assignments} WHERE id = :id", values)  # noqa: S608
-        if (image.filename, image.description) != (before.filename, before.description):
+        if (image.filename, image.description, image.is_public) != (
+            before.filename,
+            before.description,
+            before.is_public,
+        ):
             update_words(transaction, image)
         if (image.filename, image.is_public) != (before.filename, before.is_public):
             transaction.invalidate([image.id])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from litestar import Response
 from litestar.params import FromPath
@@ -137,32 +137,40 @@ async def _show(request: WebRequest, template: str, album_id: str | None = None)
     if closed := sign_in_if_closed(request):
         return closed
     cursor = request.query_params.get("cursor")
-    listed = await request.executors.reads.run(read_gallery, request, cursor, album_id)
+    q = "" if album_id else request.query_params.get("q", "").strip()
+    executor = request.executors.database if q else request.executors.reads
+    listed = await executor.run(read_gallery, request, cursor, album_id, q=q)
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
     return request.render(
         template,
         album=listed.album,
         cursor=cursor,
+        link=urlencode({"q": q}) if q else "",
         next_cursor=listed.next_cursor,
+        q=q,
         tiles=[presenter.tile(image) for image in listed],
         total=listed.total,
     )
 
 
 def read_gallery(
-    request: WebRequest, cursor: str | None, album_id: str | None, per_page: int = IMAGES_PER_PAGE
+    request: WebRequest,
+    cursor: str | None,
+    album_id: str | None,
+    per_page: int = IMAGES_PER_PAGE,
+    q: str = "",
 ) -> GalleryPage:
     """Return a page of the gallery, or of a public album by the id in a path.
 
     Raises:
-        BadRequestError: The cursor is invalid.
+        BadRequestError: The cursor or the search is invalid.
         NotFoundError: There is no such public album.
     """
     try:
         album = None if album_id is None else parse_album_id(album_id)
     except ValidationError as error:
         raise NotFoundError(errors=error.errors) from None
-    return request.host.gallery(album_id=album, per_page=per_page, cursor=cursor)
+    return request.host.gallery(album_id=album, q=q, per_page=per_page, cursor=cursor)
 
 
 def iter_gallery(request: WebRequest, album_id: str | None = None) -> Iterator[Image]:
