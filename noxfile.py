@@ -43,11 +43,11 @@ EXTENDED = "slow or external or faults"
 """The markers of the tests that `tests` leaves out and `extended` runs; pyproject.toml describes them."""
 SLOW = "(slow or external) and not faults"
 """Those but the tests marked faults, which expect responses in time, and run with `TIMED`."""
-PARALLEL = ("-n", str(min(4, (os.cpu_count() or 1) + 1)), "--dist=worksteal")
-"""Options of pytest-xdist: one process more than cores, because tests wait for servers, syncs and times.
-worksteal keeps a module's tests together, and the servers they share."""
-WAITING = ("-n", str(min(6, 2 * (os.cpu_count() or 1))), "--dist=worksteal")
-"""The same of the tests of `extended`, which use the processors for less than half of their time."""
+PARALLEL = ("-n", str(min(8, 2 * (os.cpu_count() or 1))), "--dist=worksteal")
+"""Options of pytest-xdist: two processes a core, because tests wait for servers, syncs and times for half of
+their time. worksteal keeps a module's tests together, and the servers they share."""
+WAITING = ("-n", str(min(8, 3 * (os.cpu_count() or 1))), "--dist=worksteal")
+"""The same of the tests of `extended`, which wait for most of their time."""
 TIMED = ("-n", str(min(2, os.cpu_count() or 1)), "--dist=loadfile")
 """Options of pytest-xdist: at most one process for each core, and a module's tests one after the other."""
 
