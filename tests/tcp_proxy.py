@@ -17,9 +17,11 @@ class TcpProxy:
     Attributes:
         port: Its port on loopback.
         delay: Seconds for which everything that is sent to the server is held back.
+        server_port: The port of the server, to which new connections are forwarded.
     """
 
     port: int = 0
+    server_port: int = 0
     delay: float = 0.0
     _is_connected: asyncio.Event = field(factory=asyncio.Event)
     _loop: asyncio.AbstractEventLoop | None = None
@@ -52,11 +54,11 @@ class TcpProxy:
 @contextmanager
 def run_tcp_proxy(port: int) -> Iterator[TcpProxy]:
     """Run a proxy to a port of loopback for a block, in a thread of its own."""
-    proxy = TcpProxy()
+    proxy = TcpProxy(server_port=port)
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await proxy._is_connected.wait()
-        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", proxy.server_port)
         with closing(server_writer):
             await asyncio.gather(
                 proxy._forward(reader, server_writer, to_server=True),

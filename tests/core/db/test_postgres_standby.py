@@ -8,16 +8,24 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 from time import monotonic, sleep
 
+import attrs
 import psycopg
 import pytest
 from attrs import frozen
+from tests.core.services.conftest import ONE_WORKER
 from tests.postgres import FAST, PostgresServer, run_postgres
+from tests.tcp_proxy import run_tcp_proxy
 
+from imagehost_core import ImageHost
 from imagehost_core.db import AccountRepository
 from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.errors import UnavailableError
+from imagehost_core.models import Image
+from imagehost_core.settings import PostgresSettings
+from imagehost_core.testing import make_image
 
 pytestmark = pytest.mark.external
 
@@ -91,9 +99,33 @@ def test_a_commit_whose_wait_for_the_standby_is_cancelled_is_no_success(pair: Pa
             commit.result(30)
 
 
-def test_a_confirmed_commit_is_in_the_standby_that_takes_over(pair: Pair) -> None:
+def test_a_confirmed_commit_is_in_the_standby_that_takes_over_or_gets_the_ip_address(
+    pair: Pair, tmp_path: Path
+) -> None:
     pair.insert("confirmed")
-    pair.primary.kill()
-    pair.standby.promote()
+    pair.primary.execute("CREATE DATABASE takeover")
+    with run_tcp_proxy(pair.primary.port) as ip_address:
+        url = pair.primary.url_of("takeover", ip_address.port)
+        settings = attrs.evolve(ONE_WORKER, database=url, postgres=PostgresSettings(timeout_seconds=2))
+        with ImageHost.open(tmp_path / "data", settings=settings) as host:
+            before = host.upload(make_image(16, 12), owner="admin")
+            pair.primary.kill()
+            with pytest.raises(UnavailableError):
+                host.upload(make_image(16, 12), owner="admin")
+            pair.standby.promote()
+            ip_address.server_port = pair.standby.port
+            after = upload_when_available(host)
+            assert {image.id for image in host.images.list(owner="admin").items} == {before.id, after.id}
+            assert list(host.check()) == []
     with closing(PostgresDatabase(pair.url)) as database:
         assert AccountRepository(database).get_by_name("confirmed") is not None
+
+
+def upload_when_available(host: ImageHost) -> Image:
+    deadline = monotonic() + 60
+    while True:
+        try:
+            return host.upload(make_image(16, 12), owner="admin")
+        except UnavailableError:
+            assert monotonic() < deadline
+            sleep(0.1)
