@@ -7,7 +7,7 @@ is a class for each ratio from 0.2 to 5 in steps of 0.02; the image covers the d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from fractions import Fraction
 from pathlib import PurePath
 
@@ -272,8 +272,20 @@ def size_text(size: int, texts: Texts) -> str:
     return f"{texts.number(value, 0 if unit == 'B' or value >= 100 else 1)} {unit}"
 
 
-def camera_facts(camera: CameraData, texts: Texts) -> tuple[tuple[str, str], ...]:
-    """Return what metadata says about a photograph: label and value of each fact that it has."""
+PUBLIC_FACTS = ("taken_at", "camera", "lens", "exposure", "aperture", "iso", "focal_length")
+"""What everyone sees of a photograph's metadata: no places, programs or names of people."""
+
+
+def camera_facts(
+    camera: CameraData, texts: Texts, names: Container[str] | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Return what metadata says about a photograph: label and value of each fact that it has.
+
+    Args:
+        camera: The metadata.
+        texts: The texts of the labels.
+        names: The facts to return; `None` for all.
+    """
     exposure = camera.exposure_seconds
     taken_at = camera.taken_at.isoformat(" ") if camera.taken_at else ""
     position = f"{camera.latitude:.5f}, {camera.longitude:.5f}" if camera.latitude is not None else ""
@@ -290,7 +302,11 @@ def camera_facts(camera: CameraData, texts: Texts) -> tuple[tuple[str, str], ...
         "author": camera.author,
         "copyright": camera.copyright,
     }
-    return tuple((texts(f"camera.{name}"), value) for name, value in facts.items() if value)
+    return tuple(
+        (texts(f"camera.{name}"), value)
+        for name, value in facts.items()
+        if value and (names is None or name in names)
+    )
 
 
 def _exposure_text(seconds: Fraction) -> str:

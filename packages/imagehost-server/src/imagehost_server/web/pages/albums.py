@@ -178,7 +178,7 @@ async def shared_image(request: WebRequest, token: FromPath[str], image_id: From
     image = await request.executors.reads.run(request.host.images.get, image_id)
     if image.album_id != album.id:
         raise NotFoundError("expected the id of an image in the album")
-    values = image_values(request, image, evolve(request.host.urls, share=share.id))
+    values = await image_values(request, image, evolve(request.host.urls, share=share.id))
     return request.render("shared_image.html", **values, album=album, token=token)
 
 

@@ -232,7 +232,7 @@ async def _show(
     albums = await request.executors.database.run(read_albums, request)
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
     ((tile, _),) = await request.executors.database.run(own_tiles, request, [image])
-    camera = await request.executors.database.run(_read_camera_data, request, image)
+    camera = await request.executors.database.run(read_camera_data, request, image)
     urls = request.host.urls
     return request.render(
         "own_image.html",
@@ -258,10 +258,10 @@ async def _show(
     )
 
 
-def _read_camera_data(request: WebRequest, image: Image) -> CameraData | None:
+def read_camera_data(request: WebRequest, image: Image) -> CameraData | None:
     """Return what the image's metadata says, or `None` if its file cannot be read now."""
     try:
-        return request.host.camera_data(image, owner=request.account)
+        return request.host.camera_data(image)
     except NotFoundError:
         raise
     except ImageHostError as error:

@@ -25,8 +25,14 @@ from imagehost_core.ids import parse_album_id
 from imagehost_core.models import GalleryPage, Image, UrlBuilder
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page import WebRequest, page, sign_in_if_closed
-from imagehost_server.web.pages.images import IMAGES_PER_PAGE
-from imagehost_server.web.presentation import ImagePresenter, size_text, title_text
+from imagehost_server.web.pages.images import IMAGES_PER_PAGE, read_camera_data
+from imagehost_server.web.presentation import (
+    PUBLIC_FACTS,
+    ImagePresenter,
+    camera_facts,
+    size_text,
+    title_text,
+)
 
 IMAGES_PER_READ = 100
 """Images that are read at once where all are needed."""
@@ -54,7 +60,7 @@ async def public_image(request: WebRequest, image_id: FromPath[str]) -> Response
     url = page_url(request, image)
     return request.render(
         "image.html",
-        **image_values(request, image, urls),
+        **await image_values(request, image, urls),
         is_mine=request.viewer is not None and request.viewer.id == image.account_id,
         links=urls.links(image),
         oembed=f"{request.settings.site_url}/oembed?url={quote(url, safe='')}",
@@ -75,10 +81,12 @@ async def public_image(request: WebRequest, image_id: FromPath[str]) -> Response
     )
 
 
-def image_values(request: WebRequest, image: Image, urls: UrlBuilder) -> dict[str, Any]:
+async def image_values(request: WebRequest, image: Image, urls: UrlBuilder) -> dict[str, Any]:
     """Return what the page of an image shows to everyone who may see it."""
+    camera = await request.executors.database.run(read_camera_data, request, image)
     presenter = ImagePresenter(urls, request.settings.delivery)
     return {
+        "camera_facts": camera_facts(camera, request.texts, PUBLIC_FACTS) if camera else (),
         "downloads": presenter.downloads(image),
         "format": FORMATS[image.format].label,
         "image": image,
