@@ -61,6 +61,18 @@ def swipe(page: Page, x: int, y: int) -> None:
     page.mouse.up()
 
 
+def test_the_heading_of_a_month_between_two_images_is_passed(page: Page) -> None:
+    page.evaluate(
+        "() => document.querySelectorAll('#grid li').forEach((item) => "
+        "item.before(Object.assign(document.createElement('li'), {className: 'month'})))"
+    )
+    before = title(page)
+    page.keyboard.press("ArrowRight")
+    assert title(page) != before
+    page.keyboard.press("ArrowLeft")
+    assert title(page) == before
+
+
 def test_the_url_is_that_of_the_image_and_back_closes_the_lightbox(page: Page, origin: str) -> None:
     paths = page.eval_on_selector_all("#grid a", "links => links.map((link) => link.href)")
     assert page.url == paths[1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
@@ -15,7 +15,7 @@ from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import NotFoundError
-from imagehost_core.testing import make_image
+from imagehost_core.testing import FrozenClock, make_image
 
 ORIGIN = SETTINGS.base_url.removesuffix("/v1")
 
@@ -92,6 +92,25 @@ def test_images_are_listed_from_the_beginning_of_a_day_to_the_end_of_another(
     assert f'name="to" value="{begin - day}"' in page
     for query in ("from=today", "to=2026-02-30", "to=0001-01-01", "from=9999-12-31"):
         assert browser.get(f"/images?{query}").status_code == 400, query
+
+
+def test_images_in_the_order_of_time_are_below_their_months() -> None:
+    clock = FrozenClock(datetime(2026, 1, 31, 23, 59, tzinfo=UTC))
+    host = ImageHost.open(settings=SETTINGS, clock=clock)
+    with serving(host, SETTINGS) as origin:
+        for minutes in (1, 1, 60):
+            host.upload(make_image(30, 20), owner="admin")
+            clock.advance(minutes=minutes)
+        with httpx2.Client(base_url=origin, timeout=60, headers=SignedIn(host).headers) as browser:
+            for query, months in (
+                ("", ["2026-02", "2026-01"]),
+                ("?sort=created_at", ["2026-01", "2026-02"]),
+                ("?sort=size", []),
+                ("?view=list", []),
+            ):
+                page = browser.get(f"/images{query}").text
+                assert re.findall(r"<h2>(\d{4}-\d\d)</h2>", page) == months, query
+                assert len(shown_ids(page)) == 3
 
 
 def test_the_pages_of_a_long_list_keep_their_filters(host: ImageHost, browser: httpx2.Client) -> None:

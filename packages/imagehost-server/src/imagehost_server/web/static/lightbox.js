@@ -66,8 +66,10 @@ function build(texts) {
   let grid, current, details;
 
   const neighbour = (direction) => {
-    const item = current.closest("li");
-    return (direction < 0 ? item.previousElementSibling : item.nextElementSibling)?.querySelector("a");
+    let item = current.closest("li");
+    do item = direction < 0 ? item.previousElementSibling : item.nextElementSibling;
+    while (item?.matches(".month"));
+    return item?.querySelector("a");
   };
   const zoom = zoomable(find(".stage"), image, {
     onSwipe: (x, y) => (x ? step(-x * rightToLeft) : y > 0 && dialog.close()),

@@ -21,6 +21,9 @@ async function loadMore(link, container, status, texts) {
   if (!source) throw new Error("expected a page with images");
   const items = [...(source.tBodies?.[0] ?? source).children].map((item) => document.adoptNode(item));
   for (const image of items.flatMap((item) => [...item.querySelectorAll("img")])) image.loading = "lazy";
+  // The month of the last item goes on.
+  const month = [...container.querySelectorAll(".month")].at(-1);
+  if (items[0]?.matches(".month") && items[0].textContent === month?.textContent) items.shift();
   hideWhileMoved(link.parentElement, status);
   (container.tBodies?.[0] ?? container).append(...items);
   showPlaceholders(container);
