@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import distributions
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,17 @@ def test_the_server_trusts_the_ip_address_of_caddy_alone(compose: dict[str, Any]
     assert "ports" not in server
     assert caddy["environment"]["UPSTREAM"] == "imagehost:8000"
     assert caddy["environment"].keys() == {"DOMAIN", "TLS", "UPSTREAM"}
+
+
+@pytest.mark.parametrize("name", ["compose.yaml", "compose-hosts.yaml"])
+def test_no_other_service_gets_the_ip_address_of_caddy(deploy: Path, name: str) -> None:
+    document = yaml.safe_load((deploy / name).read_text(encoding="utf-8"))
+    caddy = ip_address(document["services"]["caddy"]["networks"]["proxied"]["ipv4_address"])
+    (pool,) = document["networks"]["proxied"]["ipam"]["config"]
+    subnet, others = ip_network(pool["subnet"]), ip_network(pool["ip_range"])
+    assert caddy in subnet
+    assert caddy not in others
+    assert set(others.hosts()) < set(subnet.hosts())
 
 
 def test_the_password_is_a_secret_and_the_root_file_system_read_only(compose: dict[str, Any]) -> None:
