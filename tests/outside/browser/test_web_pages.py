@@ -285,7 +285,7 @@ def test_reading_and_uploading_work_without_scripts(
     page.click("#send")
     assert page.locator(".stored").count() == 1
     page.goto(f"{origin}/images")
-    page.click("#grid li:first-child a")
+    page.click("#grid [data-id] a")
     page.fill("#description", "without a script")
     page.click("text=Save")
     assert page.input_value("#description") == "without a script"
@@ -335,7 +335,7 @@ def test_the_whole_story(
     assert visitor.locator("#grid li").count() == 4
 
     page.click("text=Select none")
-    page.click("#grid li:nth-child(1) a")
+    page.click("#grid [data-id] a")
     page.get_by_role("link", name="Open page").click()
     page.fill("#builder input[name=w]", "50")
     page.select_option("#builder select[name=fm]", "webp")
@@ -370,7 +370,9 @@ def test_the_whole_story(
     assert uploaded.status_code == 200
 
     page.goto(f"{origin}/images?sort=-created_at")
-    ids = page.eval_on_selector_all("#grid li", "items => items.slice(0, 2).map((item) => item.dataset.id)")
+    ids = page.eval_on_selector_all(
+        "#grid [data-id]", "items => items.slice(0, 2).map((item) => item.dataset.id)"
+    )
     page.locator("#grid input[type=checkbox]").nth(0).click()
     page.locator("#grid input[type=checkbox]").nth(1).click()
     page.click(".selection button.danger")
@@ -437,8 +439,9 @@ def test_a_thousand_selected_images_stay_responsive(
     page.wait_for_selector("#grid input")
     page.evaluate("""() => {
       const grid = document.querySelector("#grid");
-      const item = grid.firstElementChild;
-      for (let index = grid.children.length; index < 1000; index++) {
+      const items = grid.querySelectorAll("[data-id]");
+      const item = items[0];
+      for (let index = items.length; index < 1000; index++) {
         const copy = item.cloneNode(true);
         copy.querySelector("input").remove();
         copy.dataset.id = String(index).padStart(16, "0");
