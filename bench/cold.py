@@ -31,6 +31,7 @@ from attrs import define, field
 from bench.peers import (
     MissingToolError,
     Peer,
+    cpu_seconds,
     fetch,
     free_port,
     imagehost,
@@ -77,13 +78,17 @@ class Candidate:
     Attributes:
         name: The name of the server.
         url: Returns the URL of a variant.
+        pid: The server's process.
         rates: The measured variants per second of each round.
+        costs: The CPU time of a variant of each round, in milliseconds, with that of descendants.
         sizes: The size of each variant, in bytes.
     """
 
     name: str
     url: UrlForSize
+    pid: int
     rates: list[float] = field(factory=list)
+    costs: list[float] = field(factory=list)
     sizes: list[int] = field(factory=list)
 
     @property
@@ -107,13 +112,14 @@ class Candidate:
                     responses[0] += 1
                     self.sizes.append(length)
 
-        start = time.monotonic()
+        start, before = time.monotonic(), cpu_seconds(self.pid)
         threads = [threading.Thread(target=client) for _ in range(CLIENTS)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         self.rates.append(responses[0] / (time.monotonic() - start))
+        self.costs.append(1_000 * (cpu_seconds(self.pid) - before) / responses[0])
 
     def _request(self, size: tuple[int, int]) -> int:
         status, _, body = fetch(self.url(*size))
@@ -141,34 +147,40 @@ def compare(title: str, candidates: list[Candidate], options: argparse.Namespace
     first = candidates[0]
     for candidate in candidates:
         spread = f"{min(candidate.rates):.1f}–{max(candidate.rates):.1f}"
-        ratio = "" if candidate is first else f"; {first.name} is {first.rate / candidate.rate:.2f} ×"
+        costs = [theirs / ours for theirs, ours in zip(candidate.costs, first.costs, strict=True)]
+        by_cpu = f"{statistics.median(costs):.2f} × (worst round {min(costs):.2f}) by CPU time"
+        by_rate = f"{first.rate / candidate.rate:.2f} × by rate"
+        ratio = "" if candidate is first else f"; {first.name} is {by_cpu}, {by_rate}"
         size = statistics.mean(candidate.sizes)
-        rate = f"{candidate.rate:6.1f} /s ({spread})"
+        rate = f"{candidate.rate:6.1f} /s ({spread}), {statistics.median(candidate.costs):6.1f} ms"
         print(f"  {candidate.name:9} {rate}, {size:9,.0f} bytes{ratio}", flush=True)
 
 
-def imagehost_candidate(origin: str, image: str, fmt: Format) -> Candidate:
+def imagehost_candidate(server: RunningServer, image: str, fmt: Format) -> Candidate:
     """Return the candidate for imagehost."""
     quality = QUALITY[fmt]
-    return Candidate("imagehost", lambda w, h: f"{origin}/img/{image}.{fmt.value}?w={w}&h={h}&q={quality}")
+    start = f"{server.origin}/img/{image}.{fmt.value}"
+    return Candidate("imagehost", lambda w, h: f"{start}?w={w}&h={h}&q={quality}", server.process.pid)
 
 
-def ipx_candidate(origin: str, name: str, fmt: Format) -> Candidate:
+def ipx_candidate(peer: Peer, name: str, fmt: Format) -> Candidate:
     """Return the candidate for IPX."""
     quality = PEER_QUALITY[fmt]
-    return Candidate("ipx", lambda w, h: f"{origin}/s_{w}x{h},fit_cover,f_{fmt.value},q_{quality}/{name}")
+    options = f"fit_cover,f_{fmt.value},q_{quality}"
+    return Candidate("ipx", lambda w, h: f"{peer.origin}/s_{w}x{h},{options}/{name}", peer.pid)
 
 
-def thumbor_candidate(origin: str, name: str, fmt: Format) -> Candidate:
+def thumbor_candidate(peer: Peer, name: str, fmt: Format) -> Candidate:
     """Return the candidate for thumbor."""
     filters = f"filters:format({fmt.value}):quality({PEER_QUALITY[fmt]})"
-    return Candidate("thumbor", lambda w, h: f"{origin}/unsafe/{w}x{h}/{filters}/{name}")
+    return Candidate("thumbor", lambda w, h: f"{peer.origin}/unsafe/{w}x{h}/{filters}/{name}", peer.pid)
 
 
-def sharp_candidate(origin: str, name: str, fmt: Format) -> Candidate:
+def sharp_candidate(peer: Peer, name: str, fmt: Format) -> Candidate:
     """Return the candidate for sharp."""
     quality = PEER_QUALITY[fmt]
-    return Candidate("sharp", lambda w, h: f"{origin}/{name}?w={w}&h={h}&fm={fmt.value}&q={quality}")
+    end = f"fm={fmt.value}&q={quality}"
+    return Candidate("sharp", lambda w, h: f"{peer.origin}/{name}?w={w}&h={h}&{end}", peer.pid)
 
 
 @contextmanager
@@ -181,10 +193,10 @@ def sharp(directory: Path, root: Path) -> Iterator[Peer]:
         yield peer
 
 
-def start_if_available(opened: ExitStack, server: AbstractContextManager[Peer]) -> str | None:
-    """Start a peer until the stack is closed; return its origin, or `None` if it cannot be installed."""
+def start_if_available(opened: ExitStack, server: AbstractContextManager[Peer]) -> Peer | None:
+    """Start a peer until the stack is closed; return it, or `None` if it cannot be installed."""
     try:
-        return opened.enter_context(server).origin
+        return opened.enter_context(server)
     except MissingToolError as error:
         print(f"peer skipped: {error}")
         return None
@@ -196,14 +208,14 @@ def compare_with_services(
     """Compare with IPX and thumbor, on the uploaded JPEG."""
     image = upload(server, (root / JPEG).read_bytes())
     with ExitStack() as opened:
-        ipx_origin = start_if_available(opened, ipx(peers, root))
-        thumbor_origin = start_if_available(opened, thumbor(peers, root, os.cpu_count() or 1))
+        ipx_peer = start_if_available(opened, ipx(peers, root))
+        thumbor_peer = start_if_available(opened, thumbor(peers, root, os.cpu_count() or 1))
         for fmt in (Format.WEBP, Format.JPEG, *([] if options.width else [Format.AVIF])):
-            candidates = [imagehost_candidate(server.origin, image, fmt)]
-            if ipx_origin:
-                candidates.append(ipx_candidate(ipx_origin, JPEG, fmt))
-            if thumbor_origin:
-                candidates.append(thumbor_candidate(thumbor_origin, JPEG, fmt))
+            candidates = [imagehost_candidate(server, image, fmt)]
+            if ipx_peer:
+                candidates.append(ipx_candidate(ipx_peer, JPEG, fmt))
+            if thumbor_peer:
+                candidates.append(thumbor_candidate(thumbor_peer, JPEG, fmt))
             title = f"from the JPEG, {fmt.value}: imagehost q{QUALITY[fmt]}, peers q{PEER_QUALITY[fmt]}"
             compare(title, candidates, options)
 
@@ -215,13 +227,13 @@ def compare_with_sharp(server: RunningServer, root: Path, peers: Path, options: 
         small_image = upload(server, as_jpeg(small.convert("RGB")))
     (root / "large.webp").write_bytes(fetch(f"{server.origin}/img/{large}")[2])
     with ExitStack() as opened:
-        origin = start_if_available(opened, sharp(peers, root))
+        peer = start_if_available(opened, sharp(peers, root))
         for fmt in (Format.WEBP, Format.JPEG):
-            candidates = [imagehost_candidate(server.origin, large, fmt)]
-            if origin:
-                candidates.append(sharp_candidate(origin, "large.webp", fmt))
+            candidates = [imagehost_candidate(server, large, fmt)]
+            if peer:
+                candidates.append(sharp_candidate(peer, "large.webp", fmt))
             compare(f"from 50 megapixels stored as WebP, {fmt.value} q80", candidates, options)
-    candidates = [imagehost_candidate(server.origin, image, Format.WEBP) for image in (large, small_image)]
+    candidates = [imagehost_candidate(server, image, Format.WEBP) for image in (large, small_image)]
     candidates[0].name, candidates[1].name = "50 Mpx", "6 Mpx"
     compare("imagehost by the size of the master, webp q80", candidates, options)
 

@@ -70,6 +70,9 @@ class DiscardingTransport(asyncio.Transport):
         """Fail: no request here ends the connection."""
         raise AssertionError(f"expected an open connection but received {self.response[:500]!r}")
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Do nothing."""
+
     def pause_reading(self) -> None:
         """Do nothing."""
 
