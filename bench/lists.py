@@ -1,7 +1,7 @@
 """Measure pages of lists with 1,000 and with 1,000,000 images of one account.
 
     python -m bench.lists [DIRECTORY] [--images 1000000] [--others 0] [--rounds 60]
-    [--searches] [--http]
+    [--searches] [--combinations 100] [--http]
 
 The data directories are built by SQL (a million images take about a minute) and kept in DIRECTORY, if one is
 given, for the next run. All images are public, half of them in ten albums and the others in an album for each
@@ -9,7 +9,7 @@ hundred images; those of other accounts are in none. Each page is read in altern
 the small and the large database; the output has the medians of both and their ratio: of the CPU time of the
 database's part alone, and with `--http` of the time of requests over one connection, with a token where the
 route needs one, and without rate limits. `--searches` measures pages with filters, other orders and searches
-in the large database.
+in the large database, and `--combinations` each word with each filter, newest first.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import blake2b
 from http.client import HTTPConnection
+from itertools import product
+from math import ceil
 from pathlib import Path
 
 import attrs
@@ -187,6 +190,37 @@ def filtered(database: Database, albums: int) -> Iterator[tuple[str, Measured]]:
     yield "albums, last page", partial(AlbumRepository(database).list_by_account, ACCOUNT, last)
 
 
+WORDS = ("", "missing", "00123456", *list_rows.WORDS, "img", "webp holiday", "0000")
+OLD, MIDDLE = (datetime.fromtimestamp(second, UTC) for second in (1_700_000_100, 1_700_500_000))
+FILTERS: dict[str, ImageFilter] = {
+    "no filter": ImageFilter(),
+    "no image's format": ImageFilter(format=Format.GIF),
+    "one in ten by format": ImageFilter(format=Format.PNG),
+    "nine in ten by format": ImageFilter(format=Format.WEBP),
+    "private, none": ImageFilter(is_public=False),
+    "public, all": ImageFilter(is_public=True),
+    "public, no image's format": ImageFilter(is_public=True, format=Format.GIF),
+    "before the middle": ImageFilter(created_before=MIDDLE),
+    "after the middle": ImageFilter(created_after=MIDDLE),
+    "the 100 oldest": ImageFilter(created_before=OLD),
+    "no image's format before the middle": ImageFilter(format=Format.GIF, created_before=MIDDLE),
+}
+
+
+def print_combinations(database: Database, rounds: int, goal: float = 20.0) -> None:
+    """Print the 99th percentile of the CPU time of each word, filter and page above a goal, newest first."""
+    lists, times = ImageListRepository(database, 60), dict[str, float]()
+    for word, (name, chosen), page in product(WORDS, FILTERS.items(), (1, 100)):
+        request = ImageListRequest(filters=attrs.evolve(chosen, q=word), page=PageRequest(page=page))
+        call = partial(lists.list_owned, ACCOUNT, request)
+        measured = sorted(timed(call, time.thread_time) for _ in range(rounds))
+        times[f"{word or 'no word'}; {name}; page {page}"] = measured[ceil(0.99 * rounds) - 1]
+    above = {name: value for name, value in times.items() if value > goal}
+    print(f"{len(times)} combinations, {len(above)} of them above {goal:g} ms at the 99th percentile:")
+    for name, value in sorted(above.items(), key=lambda item: -item[1]):
+        print(f"{name:70}{value:10.1f}")
+
+
 def requests(data: Path, port: int, images: int) -> Iterator[tuple[str, Measured]]:
     """Yield each request to measure with its name."""
     connection = HTTPConnection("127.0.0.1", port)
@@ -253,6 +287,7 @@ def main() -> None:
     parser.add_argument("--others", type=int, default=0, help="images of other accounts")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--searches", action="store_true", help="also measure filters, orders and searches")
+    parser.add_argument("--combinations", type=int, default=0, help="rounds of each word, filter and page")
     parser.add_argument("--http", action="store_true", help="also measure requests")
     options = parser.parse_args()
     with ExitStack() as stack:
@@ -268,6 +303,8 @@ def main() -> None:
         compare(small, large, options.rounds, options.images, time.thread_time)
         if options.searches:
             print_cpu_times(dict(filtered(catalogs[1].database, albums_of(options.images))), options.rounds)
+        if options.combinations:
+            print_combinations(catalogs[1].database, options.combinations)
         if options.http:
             servers = [
                 stack.enter_context(running(path, "--workers", "1", variables=VARIABLES)) for path in data

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -95,7 +96,8 @@ def test_every_order_and_filter_of_images_is_read_from_a_covering_index(
     lists = ImageListRepository(recorder, timeout_seconds=60)
     request = ImageListRequest(album_id=album_id, filters=FILTERS[name], sort=sort)
     owner = "account" if album_id is None else "album"
-    suffix = "" if sort.column == "created_at" else f"_and_{sort.column}"
+    has_format = album_id is None and FILTERS[name].format is not None
+    suffix = ("_and_format" if has_format else "") if sort.column == "created_at" else f"_and_{sort.column}"
     for page in (PageRequest(), PageRequest(page=900), cursor_of(request)):
         lists.list_owned(ACCOUNT, attrs.evolve(request, page=page))
         (step,) = page_ids_plan(recorder.plans[-1])
@@ -118,8 +120,11 @@ def test_a_search_reads_the_index_of_words_and_the_rows_of_its_matches(
     for album_id, name in product((None, AlbumId(1)), FILTERS):
         filters = attrs.evolve(FILTERS[name], q="cat")
         recorder.plans.clear()
+        recorder.statements.clear()
         lists.list_owned(ACCOUNT, ImageListRequest(album_id=album_id, filters=filters, sort=sort))
-        search = [str(step["detail"]) for step in recorder.plans[2]]
+        statements = zip(recorder.statements, recorder.plans, strict=True)
+        plan = next(plan for sql, plan in statements if "MATCH" in sql)
+        search = [str(step["detail"]) for step in plan]
         assert any(step.startswith("SCAN image_words VIRTUAL TABLE") for step in search), search
         assert "SEARCH item USING INTEGER PRIMARY KEY (rowid=?)" in search
         # FTS5 returns its rows in the order of time; those of other orders are sorted.
@@ -159,14 +164,36 @@ def test_the_images_that_a_search_reads_first_are_read_from_a_covering_index(
         filters = attrs.evolve(FILTERS[name], q="cat")
         recorder.plans.clear()
         lists.list_owned(ACCOUNT, ImageListRequest(album_id=album_id, filters=filters, sort=sort))
-        # A short list is read to its end: there is no query after the one for its length.
-        _, first = recorder.plans
+        # A short list is read to its end: there is no query after those for its length.
+        _, *counts, first = recorder.plans
+        assert len(counts) <= 1
         steps = [str(step["detail"]) for step in first]
         read = [step for step in steps if " item USING COVERING INDEX" in step]
         assert len(read) == 1, steps
         assert f"images_by_{owner}" in read[0]
         # The outer query sorts the rows of the page.
         assert sum("TEMP B-TREE" in step for step in steps) <= 1
+
+
+@SQLITE_ONLY
+def test_a_search_with_a_filter_that_few_images_meet_does_not_read_the_index_of_words(
+    recorder: RecordsPlans, add: Callable[..., Image], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fmt,) = {add(description="cat", is_public=True).format for _ in range(3)}
+    rare = next(each for each in Format if each is not fmt)
+    monkeypatch.setattr(searches, "SHORT_LIST", 1)
+    lists = ImageListRepository(recorder, timeout_seconds=60)
+
+    def reads_words(**filters: Any) -> bool:
+        recorder.statements.clear()
+        request = ImageListRequest(filters=ImageFilter(q="missing", **filters))
+        assert lists.list_owned(ACCOUNT, request).items == ()
+        return any("MATCH" in sql and "false" not in sql for sql in recorder.statements)
+
+    assert reads_words(format=fmt)
+    assert not reads_words(format=rare)
+    assert reads_words(is_public=True)
+    assert not reads_words(is_public=False)
 
 
 def other_lists(database: Database) -> dict[str, tuple[str, Callable[[PageRequest], object]]]:

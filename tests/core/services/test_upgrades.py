@@ -41,6 +41,7 @@ RELEASED = {
     "postgres_rate_limits": (None, "92bb4bbcec800243"),
     "share_links": ("e2d2e39a23fe60b3", "1563a29272c888ed"),
     "public_words": ("8e81a1893e512e7d", "8e81a1893e512e7d"),
+    "format_index": ("e837e000fe9ab8b6", "e837e000fe9ab8b6"),
 }
 """The first digits of the SHA-256 of each released migration, for SQLite and for PostgreSQL."""
 WITH_FORMAT_1 = 1

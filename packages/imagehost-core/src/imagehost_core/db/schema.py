@@ -235,10 +235,14 @@ UPDATE image_words SET
 FROM images WHERE images.number = image_words.rowid AND images.is_public = 1
 """
 """Adds the words of public images for searches of the gallery: see `imagehost_core.db.lists.word_index`."""
+_FORMAT_INDEX = """
+CREATE INDEX images_by_account_and_format ON images (account_id, format, created_at, id, is_public)
+"""
 _MIGRATIONS = {
     "initial_schema": _INITIAL_SCHEMA,
     "share_links": _SHARE_LINKS,
     "public_words": _PUBLIC_WORDS,
+    "format_index": _FORMAT_INDEX,
 }
 """The statements of each migration by its name, in the order in which they are applied."""
 

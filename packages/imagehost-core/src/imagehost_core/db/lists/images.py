@@ -71,10 +71,15 @@ class ImageListRepository:
             to_item=self._to_image,
             deadline=self._deadline(),
         )
+        length = {None: images, True: public, False: images - public}[filters.is_public]
+        if not length:
+            # Otherwise all images, or all matches of a search, would be read.
+            conditions.append("false")
         if filters.has_search:
             search = parse_search(self.database.dialect, account_id, filters.q)
-            return find_page(self.database, items, search, conditions, images, page)
-        length = {None: images, True: public, False: images - public}[filters.is_public]
+            return find_page(
+                self.database, items, search, conditions, images if len(ranges) == 1 else None, page
+            )
         return paginate(
             self.database,
             attrs.evolve(items, where=" AND ".join((*ranges, *conditions))),
@@ -121,7 +126,7 @@ class ImageListRepository:
 
 
 def _conditions(request: ImageListRequest) -> Iterator[tuple[bool, str]]:
-    """Yield whether each filter selects a range in the order of the list, and its condition.
+    """Yield whether each filter selects a range of an index in the order of the list, and its condition.
 
     The search is not among them.
     """
@@ -133,6 +138,8 @@ def _conditions(request: ImageListRequest) -> Iterator[tuple[bool, str]]:
         if is_range and request.page.after is not None:
             # The index is entered at the cursor, which is nearer than a bound on the same side.
             is_range = (operator == "<") != request.sort.is_descending
+        # An index has the images of each format of an account in the order of time.
+        has_index = column == "format" and request.sort.column == "created_at" and request.album_id is None
         # A unary plus keeps the column out of the choice of an index.
         plus = "+" if operator != "=" and not is_range else ""
-        yield is_range, f"{plus}item.{column} {operator} :{name}"
+        yield is_range or has_index, f"{plus}item.{column} {operator} :{name}"

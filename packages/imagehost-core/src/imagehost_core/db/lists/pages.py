@@ -193,12 +193,10 @@ def to_page(
     )
 
 
-def count_items(queryable: Queryable, items: ItemList[T]) -> int:
-    """Return the number of items in a list, for lists that have no counter but a largest length."""
-    (row,) = queryable.fetch_all(
-        f"SELECT count(*) AS total FROM {items.table} AS item WHERE {items.where}",  # noqa: S608
-        items.values,
-    )
+def count_items(queryable: Queryable, items: ItemList[T], limit: int = 10**9) -> int:
+    """Return the number of items in a list without a counter, or `limit` of a longer one."""
+    first = f"SELECT 1 FROM {items.table} AS item WHERE {items.where} LIMIT {limit}"  # noqa: S608
+    (row,) = queryable.fetch_all(f"SELECT count(*) AS total FROM ({first}) AS first", items.values)  # noqa: S608
     return int(row["total"] or 0)
 
 

@@ -1,7 +1,8 @@
 """Pages of images with all words of a search.
 
 The first images of the list are read one by one, which fills the page if the words are frequent; and a short
-list is read to its end, however many matches others have. Then the index of words is read.
+list, also that of a rare format, is read to its end, however many matches others have. Then the index of
+words is read.
 
 FTS5 returns matches in the order of their numbers, which is that of the seconds of `created_at`: the newest
 matches first are read without the others. But it merges the matches of every word with the searched beginning
@@ -19,7 +20,15 @@ import attrs
 
 from imagehost_core.db.engines.database import Database, SqlRow, integer, text
 from imagehost_core.db.image_rows import first_number, last_number
-from imagehost_core.db.lists.pages import CheckedRows, ItemList, after_cursor, paginate, read_items, to_page
+from imagehost_core.db.lists.pages import (
+    CheckedRows,
+    ItemList,
+    after_cursor,
+    count_items,
+    paginate,
+    read_items,
+    to_page,
+)
 from imagehost_core.db.lists.word_index import WordSearch
 from imagehost_core.lists import FILTER_RULES, PageRequest
 from imagehost_core.models import Image, Page
@@ -42,7 +51,7 @@ def find_page(
     images: ItemList[Image],
     search: WordSearch | None,
     conditions: Sequence[str],
-    length: int,
+    length: int | None,
     request: PageRequest,
 ) -> Page[Image]:
     """Return a page of the images of a list that match a search.
@@ -52,7 +61,7 @@ def find_page(
         images: The list, only with the conditions that select a range in its order.
         search: The search; `None`: nothing matches.
         conditions: The other conditions, with parameters that `images` has.
-        length: The number of images of the account, the album or the gallery.
+        length: The number of images of the list, or of a longer one with it; `None`: unknown.
         request: The page.
 
     Raises:
@@ -85,6 +94,8 @@ def find_page(
         where=" AND ".join((f"{image}.number = image_words.rowid", where, images.where, *conditions)),
     )
     has_words = f"(SELECT {search.by_text} FROM image_words WHERE rowid = {number})"  # noqa: S608
+    if length is None:
+        length = count_items(database, images, SHORT_LIST + 1)
     is_short = length <= SHORT_LIST
     # A short list may have grown since it was counted.
     first = READ_FIRST * needed
@@ -119,7 +130,7 @@ def _find_by_number(
         "AND image_words.rowid BETWEEN :first AND :last "
         f"ORDER BY image_words.rowid {'DESC' if is_descending else 'ASC'} LIMIT :limit"
     )
-    limit = 2 * needed
+    limit = needed + needed // 8 + 20
     while True:
         found = database.fetch_all(sql, {**values, "limit": limit}, deadline=matches.deadline)
         is_end = len(found) < limit
