@@ -33,6 +33,10 @@ ROWS = (
     "INSERT INTO image_words SELECT number, '1xf' || number, "
     "CASE is_public WHEN 1 THEN '1xcat 0xcat' ELSE '1xcat' END FROM images",
     "INSERT INTO gallery_images SELECT created_at, id FROM images WHERE is_public = 1",
+    *(
+        f"UPDATE {table} SET image_count = 20000, public_image_count = 10000"
+        for table in ("accounts", "albums")
+    ),
     "ANALYZE",
 )
 """20,000 images, so many that reading or sorting all of them costs more than an index does."""
