@@ -38,6 +38,7 @@ def arguments(host: ImageHost) -> dict[str, object]:
     image = host.upload(make_image(20, 10), owner=account)
     album = host.albums.create(owner=account, name="A")
     key = host.keys.create(owner=account)
+    share = host.albums.create_share(album, owner=account)
     webhook = host.webhooks.create(owner=account, url="https://example.com/hook").webhook
     return {
         "account": account,
@@ -65,6 +66,8 @@ def arguments(host: ImageHost) -> dict[str, object]:
         "purge": None,
         "resolved": host.delivery.resolve(image.id, "w=5"),
         "session": host.sessions.create(account).session,
+        "share": share,
+        "share_token": share.token,
         "source": make_image(20, 10),
         "stream": io.BytesIO(),
         "token": key.token,
@@ -114,6 +117,8 @@ def refusals(
             own = given | {"source": ImportSource.FOLDER, "path": Path()}
         elif name[0] == "idempotency":
             own = given | {"key": "key"}
+        elif name == ("albums", "get_shared"):
+            own = given | {"token": given["share_token"]}
         try:
             use(owner, verb, own)
         except HostClosedError as error:

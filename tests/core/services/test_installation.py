@@ -20,7 +20,7 @@ from tests.core.test_installation import OPENED
 
 from imagehost_core import ConflictError, ImageHost, UnavailableError, ValidationError, restore
 from imagehost_core.ids import ImageId
-from imagehost_core.installation import RECORD_NAME, InstallationRecord, RecordState, parse_record
+from imagehost_core.installation import FORMAT, RECORD_NAME, InstallationRecord, RecordState, parse_record
 from imagehost_core.maintenance.backup import BackupInfo
 from imagehost_core.maintenance.check.findings import FindingKind
 from imagehost_core.maintenance.installation import adopt
@@ -81,7 +81,7 @@ def test_a_new_host_has_one_record_in_directory_database_and_store(source: Path)
     with closing(sqlite3.connect(source / "imagehost.sqlite3")) as database:
         [(text,)] = database.execute("SELECT record FROM installation").fetchall()
     assert parse_record(text, "database") == record
-    assert (record.state, record.format) == (RecordState.COMPLETE, 1)
+    assert (record.state, record.format) == (RecordState.COMPLETE, FORMAT)
 
 
 def test_no_combination_of_what_belongs_to_several_hosts_is_opened_or_loses_a_file(
