@@ -81,7 +81,8 @@ def test_the_url_is_that_of_the_image_and_back_closes_the_lightbox(page: Page, o
     page.go_back()
     page.locator("dialog.lightbox").wait_for(state="hidden")
     assert page.url == f"{origin}/"
-    assert page.evaluate("document.activeElement.href") == paths[2]
+    # The browser first restores the focus from before the dialog.
+    page.wait_for_function("path => document.activeElement.href === path", arg=paths[2])
     page.go_forward()
     page.locator("dialog.lightbox").wait_for()
     assert title(page) == "Boat 2"
