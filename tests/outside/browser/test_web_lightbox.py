@@ -136,7 +136,11 @@ def test_the_neighbours_are_loaded_before_they_are_shown(open_tab: OpenTab, orig
     tab = open_tab(**OPTIONS)
     tab.page.goto(origin)
     tab.page.locator("#grid a").nth(1).click()
-    tab.page.wait_for_load_state("networkidle")
+    # The image and its two neighbours have been received.
+    tab.page.wait_for_function(
+        "() => performance.getEntriesByType('resource')"
+        ".filter(({name}) => /w=(1280|1920)/.test(name)).length > 2"
+    )
     tab.requests.clear()
     tab.page.keyboard.press("ArrowRight")
     tab.page.wait_for_function("() => document.querySelector('dialog img').complete")
