@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sqlite_utils import Database as SqliteFile
 
 from imagehost_core.db.engines.database import SqlValue, Transaction
-from imagehost_core.db.engines.sqlite_migrations import migrate
+from imagehost_core.db.engines.sqlite_database import migrate
 from imagehost_core.db.engines.table_copy import copied_tables
 
 Rows = dict[str, list[tuple[SqlValue, ...]]]

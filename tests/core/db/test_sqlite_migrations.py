@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from imagehost_core import ImageHost
-from imagehost_core.db.engines.sqlite_migrations import applied_migrations, migrate
+from imagehost_core.db.engines.sqlite_database import applied_migrations, migrate
 from imagehost_core.db.schema import sqlite_migrations
 
 OPEN = """

@@ -16,8 +16,8 @@ from tests.core.headers.test_headers_camera import camera_data, photograph
 
 from imagehost_core.errors import ImageHostError
 from imagehost_core.headers import CameraData, MetadataBlocks, read_camera_data, read_metadata
+from imagehost_core.headers.camera import MAX_PROPERTIES, Place, read_place
 from imagehost_core.headers.metadata_blocks import MAX_BLOCK_BYTES, MAX_TEXT
-from imagehost_core.headers.place import MAX_PROPERTIES, Place, read_place
 
 NAMESPACES = (
     'xmlns:exif="http://ns.adobe.com/exif/1.0/" xmlns:photoshop="http://ns.adobe.com/photoshop/1.0/" '

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tests.core.services.importing import FAILED, IMPORTED, OMITTED, UNCHANGED, imported, statuses
 
 from imagehost_core import ImageHost, ValidationError
-from imagehost_core.maintenance.importers.items import find_file, parse_timestamp
 from imagehost_core.maintenance.importers.service import ImportOptions, ImportSource
+from imagehost_core.maintenance.importers.sources import find_file, parse_timestamp
 from imagehost_core.testing import make_image
 
 Write = Callable[[Path, Mapping[str, list[dict[str, object]]]], Path]

@@ -24,7 +24,7 @@ from tests.core.services.conftest import ONE_WORKER
 import imagehost_core
 from imagehost_core import ConflictError, ImageHost, NotFoundError, restore
 from imagehost_core.context import HostContext
-from imagehost_core.db.engines.sqlite_migrations import applied_migrations, migrate
+from imagehost_core.db.engines.sqlite_database import applied_migrations, migrate
 from imagehost_core.db.lists.word_index import update_words
 from imagehost_core.db.schema import postgres_migrations, sqlite_migrations
 from imagehost_core.installation import FORMAT, parse_record

@@ -1,8 +1,7 @@
 """The database: accounts, albums, images and events in SQLite or PostgreSQL, and rate limit counters."""
 
 from imagehost_core.db.engines.database import Database, ReadCache
-from imagehost_core.db.engines.postgres_rate_limits import PostgresRateLimitStore
-from imagehost_core.db.engines.rate_limits import RateLimitStore
+from imagehost_core.db.engines.rate_limits import PostgresRateLimitStore, RateLimitStore
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.lists.images import ImageListRepository
 from imagehost_core.db.repositories.accounts import AccountRepository

@@ -9,8 +9,7 @@ from typing import BinaryIO
 from imagehost_core.errors import FieldError, UnsupportedMediaTypeError
 from imagehost_core.formats import SNIFF_BYTES, UPLOADABLE, Format, sniff
 from imagehost_core.headers import gif, jpeg, png, webp
-from imagehost_core.headers.header import ImageHeader
-from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits, require_within_limits
+from imagehost_core.headers.header import DEFAULT_LIMITS, ImageHeader, SourceLimits, require_within_limits
 from imagehost_core.headers.metadata_blocks import MetadataBlocks, read_blocks
 from imagehost_core.headers.reader import HeaderReader
 

@@ -14,9 +14,9 @@ from imagehost_core.db.engines.installation import TABLE
 from imagehost_core.db.engines.sqlite_database import (
     SqliteDatabase,
     SqliteTransaction,
+    migrate,
     translate_sqlite_errors,
 )
-from imagehost_core.db.engines.sqlite_migrations import migrate
 from imagehost_core.db.image_rows import to_image
 from imagehost_core.db.schema import sqlite_migrations
 from imagehost_core.errors import ValidationError, quote_value

@@ -17,7 +17,7 @@ from PIL import Image, ImageChops, ImageFile
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import UPRIGHT, read_orientation
-from imagehost_core.headers.limits import DEFAULT_LIMITS, SourceLimits
+from imagehost_core.headers.header import DEFAULT_LIMITS, SourceLimits
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.composition import StoredFrame, compose
 from imagehost_core.pixels.gif import INFINITE, read_gif

@@ -10,7 +10,14 @@
 ```
 """
 
-from imagehost_core.settings.database import SQLITE, PostgresSettings
+from imagehost_core.settings.engines import (
+    FOLDER,
+    SQLITE,
+    PostgresSettings,
+    StorageProvider,
+    StorageUrl,
+    parse_storage_url,
+)
 from imagehost_core.settings.loader import (
     DURATION,
     ENVIRONMENT,
@@ -31,6 +38,7 @@ from imagehost_core.settings.model import (
     LimitSettings,
     ListSettings,
     PrivateDelivery,
+    PurgeSettings,
     RenderingSettings,
     SessionSettings,
     Settings,
@@ -40,9 +48,7 @@ from imagehost_core.settings.model import (
     require_base_url,
     require_section,
 )
-from imagehost_core.settings.purge import PurgeSettings
 from imagehost_core.settings.secrets import redact_password, secret
-from imagehost_core.settings.storage_url import FOLDER, StorageProvider, StorageUrl, parse_storage_url
 
 __all__ = [
     "DURATION",

@@ -14,13 +14,13 @@ import click
 
 from imagehost_core import ImageHost, UploadOptions
 from imagehost_core.errors import ImageHostError, InsufficientStorageError
-from imagehost_core.maintenance.importers.items import SourceItem
 from imagehost_core.maintenance.importers.service import (
     ImportOptions,
     ImportResult,
     ImportSource,
     ImportStatus,
 )
+from imagehost_core.maintenance.importers.sources import SourceItem
 from imagehost_server.cli.common import cli_errors, counted, data_option, open_host
 
 NOT_TAKEN = (ImportStatus.OMITTED, ImportStatus.FAILED)

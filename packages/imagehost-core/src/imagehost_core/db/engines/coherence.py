@@ -22,12 +22,13 @@ import psycopg
 
 from imagehost_core._util.clock import SynchronizedClock
 from imagehost_core.db.engines.database import ProcessCaches
-from imagehost_core.db.engines.member_rows import Acknowledgement, PostgresMemberTable
 from imagehost_core.db.engines.membership import (
     HEARTBEAT_SECONDS,
     LEASE_SECONDS,
+    Acknowledgement,
     ChangeTracker,
     Member,
+    PostgresMemberTable,
     SilenceDetector,
 )
 from imagehost_core.db.engines.postgres_connection import read_server_clock

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.db.engines.database import Database
-from imagehost_core.db.engines.postgres_rate_limits import PostgresRateLimitStore
-from imagehost_core.db.engines.rate_limits import RateLimitStore
+from imagehost_core.db.engines.rate_limits import PostgresRateLimitStore, RateLimitStore
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.settings import SQLITE, PostgresSettings, SettingsError

@@ -26,14 +26,11 @@ from imagehost_core.db.engines.coherence import CacheCoherence
 from imagehost_core.db.engines.database import ProcessCaches, SqlRow, SqlValue, Transaction
 from imagehost_core.db.engines.dialect import POSTGRES, Dialect, insert_statement, to_psycopg
 from imagehost_core.db.engines.installation import EXISTS_IN_POSTGRES, SELECT
-from imagehost_core.db.engines.member_rows import INSERT_INVALIDATION
-from imagehost_core.db.engines.membership import LEASE_SECONDS
+from imagehost_core.db.engines.membership import INSERT_INVALIDATION, LEASE_SECONDS
 from imagehost_core.db.engines.postgres_connection import (
     PostgresConnection,
     connection_parameters,
     read_server_clock,
-)
-from imagehost_core.db.engines.postgres_errors import (
     translate_errors,
     translate_failed_connection,
     unavailable,

@@ -1,19 +1,27 @@
-"""The request counts of rate limit windows, exact across threads and processes.
+"""The request counts of rate limit windows: in memory that processes share, or in PostgreSQL.
 
-They are in shared memory, so that the event loop of a server can count a request itself. After a power
-failure the requests of the last seconds may be forgotten, which harms no client. In a running system every
-count is exact, because it is read, decided on and written under one lock.
+Of one host they are exact across threads and processes, as each is read, decided on and written under one
+lock; and they are in shared memory, so that the event loop of a server can count a request itself. After a
+power failure the requests of the last seconds may be forgotten, which harms no client.
+
+In PostgreSQL they are exact across all hosts that share it. One statement counts a request: a function of
+the database locks the row of the key, reads the clock of the server, and counts the request if every window
+admits it. Nothing of it waits for a disk: the table is not logged, so a crash of the server may forget the
+counts of the last windows.
 """
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from functools import lru_cache
+from itertools import count
 from operator import attrgetter
 from pathlib import Path
 from zlib import crc32
 
-from imagehost_core._util.clock import Clock, to_micros
+from imagehost_core._util.clock import Clock, from_micros, to_micros
+from imagehost_core.db.engines.database import Database, integer, text
 from imagehost_core.limits import DAY, Decision, RateLimitPolicy, Window, decide, first_hits
 from imagehost_core.storage import Counters, CounterTable, DiskReserve, LockManager
 
@@ -134,3 +142,88 @@ def _counter_id(name: str) -> int:
 
 def _to_seconds(time: datetime) -> int:
     return to_micros(time) // 1_000_000
+
+
+_ADMIT = "SELECT admit_request(:key, :cost, :windows, :now) AS result"
+_DELETE_UNUSED = """
+DELETE FROM rate_limits WHERE key IN (
+    SELECT key FROM rate_limits WHERE last_day NOT BETWEEN :day - 1 AND :day + 1
+    LIMIT 1000 FOR UPDATE SKIP LOCKED
+)
+"""
+_REQUESTS_BETWEEN_CLEANUPS = 1_000
+
+
+class PostgresRateLimitStore:
+    """The rate limit counters of several hosts.
+
+    Args:
+        database: A PostgreSQL database.
+        clock: A clock in place of the server's, for tests.
+    """
+
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        self._database = database
+        self._clock = clock
+        self._requests = count(1)
+
+    def admit(self, key: str, policy: RateLimitPolicy, cost: int = 1) -> Decision:
+        """Decide on a request, and count it if it is admitted. A rejected request does not count.
+
+        Args:
+            key: What is limited, such as an account or an IP address.
+            policy: The windows that apply.
+            cost: The number of requests that it counts as; all of them are admitted, or none.
+
+        Raises:
+            UnavailableError: The database does not respond.
+        """
+        windows = [[window.name, window.seconds, window.limit] for window in policy if window.limit]
+        if not windows:
+            return Decision(admitted=True)
+        row = self._database.fetch_one(
+            _ADMIT, {"key": key, "cost": cost, "windows": json.dumps(windows), "now": self._micros()}
+        )
+        assert row is not None
+        result = json.loads(text(row, "result"))
+        now = from_micros(result["now"])
+        if next(self._requests) % _REQUESTS_BETWEEN_CLEANUPS == 0:
+            self.delete_unused(now)
+        return decide(policy, result["hits"], now, cost)
+
+    def try_admit(self, key: str, policy: RateLimitPolicy, cost: int = 1) -> Decision | None:
+        """Return `None`: counting waits for the database. Without a limit, return the decision."""
+        if any(window.limit for window in policy):
+            return None
+        return self.admit(key, policy, cost)
+
+    def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
+        """Return the number of requests that each current window has admitted, by window name."""
+        row = self._database.fetch_one(
+            "SELECT CAST(counters AS text) AS counters, "
+            "coalesce(:now, CAST(1000000 * extract(epoch FROM clock_timestamp()) AS bigint)) AS now "
+            "FROM rate_limits WHERE key = :key",
+            {"key": key, "now": self._micros()},
+        )
+        if row is None:
+            return {}
+        counters, second = json.loads(text(row, "counters")), integer(row, "now") // 1_000_000
+        hits = {}
+        for window in policy:
+            start, counted = second - second % window.seconds, dict(counters.get(window.name, ()))
+            last_start = next(iter(counted), 0)
+            carried = first_hits(start, last_start, counted.get(last_start, 0))
+            hits[window.name] = counted.get(start, carried)
+        return hits
+
+    def delete_unused(self, now: datetime) -> None:
+        """Delete the counters of keys that no request has used since yesterday, by a clock that was right."""
+        day = to_micros(now) // 1_000_000 // DAY
+        with self._database.transaction(blind=True) as transaction:
+            transaction.execute(_DELETE_UNUSED, {"day": day})
+
+    def close(self) -> None:
+        """Do nothing: the database is closed by its owner."""
+
+    def _micros(self) -> int | None:
+        return None if self._clock is None else to_micros(self._clock())

@@ -19,8 +19,7 @@ from attrs import define, frozen
 
 from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction, integer
 from imagehost_core.db.engines.dialect import SQLITE
-from imagehost_core.db.engines.sqlite_database import SqliteDatabase
-from imagehost_core.db.engines.sqlite_migrations import migrate
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase, migrate
 from imagehost_core.errors import InternalError
 from imagehost_core.storage.locks import LockManager
 

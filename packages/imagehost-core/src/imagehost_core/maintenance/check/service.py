@@ -11,14 +11,13 @@ from attrs import field, frozen
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ConflictError
 from imagehost_core.maintenance.check.database_checks import DatabaseChecker
-from imagehost_core.maintenance.check.derivative_repair import DerivativeRepairer
 from imagehost_core.maintenance.check.findings import (
     CheckName,
     CheckProgress,
     Finding,
     ProgressCallback,
 )
-from imagehost_core.maintenance.check.image_files import ImageFileChecker
+from imagehost_core.maintenance.check.image_files import DerivativeRepairer, ImageFileChecker
 from imagehost_core.maintenance.check.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.maintenance.installation import InstallationGuard
 from imagehost_core.storage.image_store import ImageFiles

@@ -18,12 +18,18 @@ from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ImageHostError, InsufficientStorageError, NotFoundError
 from imagehost_core.formats import SNIFF_BYTES, sniff
 from imagehost_core.ids import AccountId, AlbumId, ImageId
-from imagehost_core.maintenance.importers.chevereto import read_chevereto
-from imagehost_core.maintenance.importers.folders import read_folder
-from imagehost_core.maintenance.importers.items import ImportAlbum, ImportItem, OmittedItem, SourceItem
-from imagehost_core.maintenance.importers.lsky import read_lsky
-from imagehost_core.maintenance.importers.tables import open_tables
-from imagehost_core.maintenance.importers.zipline import open_export, read_zipline
+from imagehost_core.maintenance.importers.sources import (
+    ImportAlbum,
+    ImportItem,
+    OmittedItem,
+    SourceItem,
+    open_export,
+    open_tables,
+    read_chevereto,
+    read_folder,
+    read_lsky,
+    read_zipline,
+)
 from imagehost_core.models import Account
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService
