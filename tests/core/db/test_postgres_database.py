@@ -37,6 +37,16 @@ pytestmark = pytest.mark.external
 
 TIMEOUT = 30
 FIRST, SECOND = AccountId(1), AccountId(2)
+IMAGE: SqlRow = {
+    **dict.fromkeys(("id", "filename", "original_filename", "description", "format", "sha256"), ""),
+    **dict.fromkeys(("placeholder", "derivatives"), ""),
+    **dict.fromkeys(("number", "account_id", "is_public", "size", "width", "height", "frames"), 1),
+    **dict.fromkeys(("has_alpha", "created_at", "updated_at"), 1),
+}
+"""A row of `images`."""
+WAITS = (
+    "SELECT 1 AS found FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 OPEN = """
     import sys
     from imagehost_core.db.engines.postgres_database import PostgresDatabase
@@ -136,6 +146,27 @@ def test_eight_processes_that_open_an_empty_database_at_once_create_it_once(
     with psycopg.connect(postgres_url) as connection:
         applied = [name for (name,) in connection.execute("SELECT name FROM migrations")]
     assert sorted(applied) == sorted(postgres_migrations)
+
+
+def test_a_migration_waits_for_the_transactions_of_running_hosts(
+    database: PostgresDatabase, postgres_url: str
+) -> None:
+    """A transaction that has one of its tables and needs another would be in a deadlock with it."""
+    with database.transaction() as transaction:
+        transaction.execute("DROP INDEX images_by_account_and_format", {})
+        transaction.execute("DELETE FROM migrations WHERE name IN ('public_words', 'format_index')", {})
+        transaction.insert("accounts", {"id": 1, "name": "a", "signing_secret": b"", "created_at": 0})
+        transaction.insert("images", IMAGE)
+        transaction.insert("image_words", {"rowid": 1, "filename": "1xa", "description": ""})
+    with ThreadPoolExecutor() as threads:
+        with database.transaction(FIRST) as transaction:
+            transaction.execute("UPDATE images SET size = 2", {})
+            migration = threads.submit(PostgresDatabase, postgres_url)
+            while database.fetch_one(WAITS, {}) is None:
+                assert not migration.done()
+            transaction.execute("UPDATE image_words SET filename = '1xb'", {})
+        migration.result().close()
+    assert database.fetch_one("SELECT filename FROM image_words", {}) == {"filename": "1xb 0xb"}
 
 
 def test_a_database_with_another_encoding_is_refused(postgres_server: PostgresServer) -> None:

@@ -459,11 +459,14 @@ def _migrate(connection: psycopg.Connection[DictRow]) -> SynchronizedClock:
         row = connection.execute(SELECT).fetchone() if has_record else None
         record = None if row is None else parse_record(row["record"], "the database")
         require_known_migrations(applied, postgres_migrations.keys(), record, "the database")
-        for name, statements in postgres_migrations.items():
-            if name not in applied:
-                for statement in statements:
-                    _change(connection, statement)
-                connection.execute("INSERT INTO migrations (name) VALUES (%s)", [name])
+        missing = [name for name in postgres_migrations if name not in applied]
+        if missing:
+            # Otherwise a writer that has one table and waits for another is in a deadlock with it.
+            connection.execute(f"SELECT pg_advisory_xact_lock({_WRITERS})")
+        for name in missing:
+            for statement in postgres_migrations[name]:
+                _change(connection, statement)
+            connection.execute("INSERT INTO migrations (name) VALUES (%s)", [name])
         return SynchronizedClock(partial(read_server_clock, connection))
 
 
