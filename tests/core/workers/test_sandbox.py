@@ -127,6 +127,18 @@ def test_measures_that_are_disabled_are_not_named(make_executor: MakeExecutor) -
 
 
 @linux
+def test_a_sandbox_without_a_measure_is_logged_once(
+    make_executor: MakeExecutor, run_task: RunTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    # The kernel refuses a score above 1000.
+    executor = make_executor(limits=SandboxLimits(oom_score=1_001))
+    for _ in range(2):
+        run_task(executor, "isolated")
+    [message] = [record.getMessage() for record in caplog.records if "sandbox" in record.getMessage()]
+    assert "oom_score" in message
+
+
+@linux
 def test_a_measure_that_the_system_lacks_is_named_with_the_reason_and_the_others_are_applied(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

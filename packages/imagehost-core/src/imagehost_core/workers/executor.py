@@ -6,6 +6,7 @@ is thread-safe, and works in processes forked from the one that created it.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import weakref
@@ -63,6 +64,7 @@ Result = TypeVar("Result")
 Blob = TypeVar("Blob")
 
 HEAVY = Cost(Lane.HEAVY, 0)
+log = logging.getLogger("imagehost.workers")
 
 
 @frozen
@@ -436,7 +438,9 @@ class ImageExecutor:
         timer = Deadline(self._pool.watchdog, until, worker.seconds_without_core, worker.kill)
         had_enough_time = False
         try:
-            worker.ready()
+            sandbox = worker.ready()
+            if sandbox.unavailable and not self._pool.is_healthy:
+                log.warning("worker sandbox is incomplete: unavailable=%r", sandbox.unavailable)
             self._pool.is_healthy = True
             had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * deadline > 0
             yield
