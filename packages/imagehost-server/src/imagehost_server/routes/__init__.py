@@ -11,18 +11,9 @@ from imagehost_server.routes import (
     upload,
     webhooks,
 )
+from imagehost_server.routes.handler import handlers_of
 
-ROUTES = (
-    *upload.ROUTES,
-    *images.ROUTES,
-    *albums.ROUTES,
-    *sessions.ROUTES,
-    *accounts.ROUTES,
-    *keys.ROUTES,
-    *webhooks.ROUTES,
-    *integrations.ROUTES,
-    *service.ROUTES,
-)
+ROUTES = handlers_of(upload, images, albums, sessions, accounts, keys, webhooks, integrations, service)
 ROUTE_SCOPES = {route.opt["operation"].route: route.opt["operation"].requirement for route in ROUTES}
 """The requirement of each route, by method and path; `None`: no token is required."""
 

@@ -439,14 +439,3 @@ def _changes(body: NewAccount | AccountChanges) -> CoreChanges:
 
 def _record(host: ImageHost, account: Account) -> ManagedAccountRecord:
     return managed_account_record(account, host.accounts.usage(account))
-
-
-ROUTES = (
-    get_account,
-    change_password,
-    renew_signing_secret,
-    list_accounts,
-    create_account,
-    get_managed_account,
-    update_account,
-)

@@ -393,17 +393,3 @@ def _parse_boolean(name: str, text: str | None) -> bool:
     if text is not None and text.lower() not in BOOLEANS:
         raise BadRequestError(errors=[FieldError(name, f"one of {', '.join(BOOLEANS)}", quote_value(text))])
     return text is not None and BOOLEANS[text.lower()]
-
-
-ROUTES = (
-    create_album,
-    list_albums,
-    get_album,
-    update_album,
-    delete_album,
-    add_images,
-    remove_images,
-    create_share,
-    list_shares,
-    delete_share,
-)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, wraps
 from inspect import signature
+from types import ModuleType
 from typing import Any, cast, get_args, get_type_hints
 
 from attrs import field, frozen, make_class
@@ -244,6 +245,12 @@ def operation(
         )(_report_all_errors(function))
 
     return decorate
+
+
+def handlers_of(*modules: ModuleType) -> tuple[HTTPRouteHandler, ...]:
+    """Return the route handlers of modules, in the order of their definitions."""
+    values = (value for module in modules for value in vars(module).values())
+    return tuple(value for value in values if isinstance(value, HTTPRouteHandler))
 
 
 @cache

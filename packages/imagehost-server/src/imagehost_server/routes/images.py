@@ -614,17 +614,3 @@ def _public_record(image: Image) -> bytes:
 
 def _to_array(records: Iterable[bytes]) -> Raw:
     return Raw(b"[%b]" % b",".join(records))
-
-
-ROUTES = (
-    list_images,
-    get_image,
-    update_image,
-    delete_image,
-    sign_image,
-    update_images,
-    delete_images,
-    post_delete_images,
-    sign_images,
-    list_gallery,
-)

@@ -77,6 +77,3 @@ def _file(integration: Integration, target: UploadTarget) -> Response[bytes]:
         ("x-content-type-options", "nosniff"),
     )
     return to_litestar(RawResponse(200, integration.render(target).encode(), headers))
-
-
-ROUTES = (get_integration, create_integration)

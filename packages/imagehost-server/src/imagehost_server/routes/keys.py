@@ -198,6 +198,3 @@ async def revoke_key(request: ApiRequest, key_id: KeyIdPath) -> Response[Success
     """Revoke a key at once, in every process. Its record remains, with `revoked_at`."""
     await request.executors.database.run(request.host.keys.delete, key_id, owner=request.account)
     return ok(Deleted(id=key_id, deleted=True))
-
-
-ROUTES = (list_keys, create_key, get_key, update_key, revoke_key)

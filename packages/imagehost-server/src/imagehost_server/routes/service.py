@@ -233,5 +233,3 @@ _PUBLIC_NAMES = frozenset(("database", _STORAGE))
 _METRICS_ACCESS = "expected a client on this machine, or the token of metrics.token"
 
 _METRICS_HEADERS = (("content-type", CONTENT_TYPE), ("cache-control", "no-store"))
-
-ROUTES = (healthz, readyz, metrics, openapi_json, docs)

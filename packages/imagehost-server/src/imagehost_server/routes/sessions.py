@@ -180,8 +180,6 @@ async def delete_session(request: ApiRequest, session_id: SessionIdPath) -> Resp
     return without_session_cookies(request, response) if is_own else response
 
 
-ROUTES = (sign_in, sign_out, list_sessions, delete_session)
-
 T = TypeVar("T")
 
 _INVALID_CREDENTIALS = "expected the name and password of an account but received others"

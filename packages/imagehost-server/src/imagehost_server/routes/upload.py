@@ -168,7 +168,6 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
     return envelope(response)
 
 
-ROUTES = (upload_images,)
 FETCH_SECONDS = 30.0
 """The time for the fetch of an `image_url`."""
 

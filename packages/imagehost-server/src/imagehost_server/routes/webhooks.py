@@ -317,16 +317,3 @@ async def retry_delivery(
         request.host.webhooks.retry, webhook_id, delivery_id, owner=request.account
     )
     return ok(delivery_record(delivery))
-
-
-ROUTES = (
-    list_webhooks,
-    create_webhook,
-    get_webhook,
-    update_webhook,
-    delete_webhook,
-    test_webhook,
-    rotate_secret,
-    list_deliveries,
-    retry_delivery,
-)

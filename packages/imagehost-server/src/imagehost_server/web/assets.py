@@ -121,13 +121,19 @@ def _assets(web: WebSettings) -> dict[str, Asset]:
     }
 
 
-async def _asset(request: ApiRequest, version: FromPath[str], name: FromPath[str]) -> Response[Any]:
+def _handler(path: str) -> HTTPRouteHandler:
+    return HTTPRouteHandler(path, http_method=["GET", "HEAD"], status_code=200, include_in_schema=False)
+
+
+@_handler(f"{PREFIX}{{version:str}}/{{name:str}}")
+async def asset_file(request: ApiRequest, version: FromPath[str], name: FromPath[str]) -> Response[Any]:
     """Respond with a static file."""
     accept_encoding = request.headers.get("accept-encoding", "")
     return to_litestar(asset_response(f"{PREFIX}{version}/{name}", accept_encoding, request.settings.web))
 
 
-async def _robots(request: ApiRequest) -> Response[Any]:
+@_handler("/robots.txt")
+async def robots(request: ApiRequest) -> Response[Any]:
     """Tell crawlers which pages they may read (RFC 9309)."""
     root, allowed = request.settings.root_path, ("$", "a/", "i/", "assets/", "feed.xml", "sitemap.xml")
     rules = "".join(f"Allow: {root}/{path}\n" for path in allowed if request.settings.web.listed)
@@ -137,19 +143,9 @@ async def _robots(request: ApiRequest) -> Response[Any]:
     return to_litestar(RawResponse(200, body.encode(), headers))
 
 
-async def _icon(request: ApiRequest) -> Response[Any]:
+@_handler("/favicon.ico")
+async def icon(request: ApiRequest) -> Response[Any]:
     """Respond with the icon, where a browser looks for it without a page that names it."""
-    icon = logo(request.settings.web)
-    headers = (("content-type", icon.media_type), ("cache-control", "public, max-age=86400"))
-    return to_litestar(RawResponse(200, icon.data, headers))
-
-
-def _handler(path: str) -> HTTPRouteHandler:
-    return HTTPRouteHandler(path, http_method=["GET", "HEAD"], status_code=200, include_in_schema=False)
-
-
-HANDLERS = (
-    _handler(f"{PREFIX}{{version:str}}/{{name:str}}")(_asset),
-    _handler("/robots.txt")(_robots),
-    _handler("/favicon.ico")(_icon),
-)
+    image = logo(request.settings.web)
+    headers = (("content-type", image.media_type), ("cache-control", "public, max-age=86400"))
+    return to_litestar(RawResponse(200, image.data, headers))

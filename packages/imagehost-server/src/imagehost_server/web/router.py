@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from litestar.handlers import HTTPRouteHandler
 from litestar.plugins.jinja import JinjaTemplateEngine
 from litestar.template import TemplateConfig
 
+from imagehost_server.routes.handler import handlers_of
 from imagehost_server.web import assets
 from imagehost_server.web.pages import (
     admin,
@@ -22,18 +22,7 @@ from imagehost_server.web.pages import (
     webhooks,
 )
 
-HANDLERS: tuple[HTTPRouteHandler, ...] = (
-    *public.HANDLERS,
-    *feeds.HANDLERS,
-    *sign_in.HANDLERS,
-    *upload.HANDLERS,
-    *images.HANDLERS,
-    *albums.HANDLERS,
-    *settings.HANDLERS,
-    *webhooks.HANDLERS,
-    *admin.HANDLERS,
-    *assets.HANDLERS,
-)
+HANDLERS = handlers_of(public, feeds, sign_in, upload, images, albums, settings, webhooks, admin, assets)
 """The handlers of all pages."""
 
 

@@ -212,6 +212,3 @@ async def _show_account(
         usage=usage,
         used=size_text(usage.bytes, request.texts),
     )
-
-
-HANDLERS = (admin, create_account, account, update_account)

@@ -381,20 +381,3 @@ class _Sink:
         taken = bytes(self._written)
         self._written.clear()
         return taken
-
-
-HANDLERS = (
-    albums,
-    create_album,
-    own_album,
-    update_album,
-    delete_album,
-    own_album_archive,
-    album_archive,
-    share_album,
-    revoke_share,
-    shared_album,
-    enter_share,
-    shared_image,
-    shared_album_archive,
-)

@@ -129,6 +129,3 @@ def _text(text: str, media_type: str) -> Response[Any]:
         ("x-content-type-options", "nosniff"),
     )
     return to_litestar(RawResponse(200, text.encode(), headers))
-
-
-HANDLERS = (feed, album_feed, sitemap, manifest, security_contact)

@@ -267,6 +267,3 @@ def read_camera_data(request: WebRequest, image: Image) -> CameraData | None:
     except ImageHostError as error:
         log_cause(to_api_error(error), error, request.id)
         return None
-
-
-HANDLERS = (library, own_image, update_image, delete_image, sign_image)

@@ -226,6 +226,3 @@ def _limit(request: WebRequest, name: str) -> int | None:
     if not (text.isascii() and text.isdecimal() and 0 < len(text) < 6 and int(text)):
         raise BadRequestError(errors=[FieldError(name, "a positive integer", quote_value(text))])
     return int(text)
-
-
-HANDLERS = (gallery, album, public_image, oembed)

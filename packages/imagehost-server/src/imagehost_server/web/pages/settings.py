@@ -118,14 +118,3 @@ async def _show(
         presets=PRESETS,
         **await request.executors.database.run(read),
     )
-
-
-HANDLERS = (
-    settings,
-    set_password,
-    renew_signing_secret,
-    end_session,
-    create_key,
-    revoke_key,
-    create_integration,
-)

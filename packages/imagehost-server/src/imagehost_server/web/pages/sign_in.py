@@ -58,6 +58,3 @@ async def _end_session(request: WebRequest) -> None:
 
 def _failed(request: WebRequest, status: int, failure: str, name: str, next_path: str) -> Response[Any]:
     return request.render("login.html", status=status, next_path=next_path, name=name, failure=failure)
-
-
-HANDLERS = (login_page, login, logout)

@@ -90,6 +90,3 @@ async def _show(
         album_id=request.query_params.get("album_id", ""),
         has_variants=presenter.has_variants,
     )
-
-
-HANDLERS = (upload_page, upload)

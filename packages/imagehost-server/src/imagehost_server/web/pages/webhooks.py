@@ -141,15 +141,3 @@ async def _show(
         next_cursor=deliveries.next_cursor,
         webhook=shown,
     )
-
-
-HANDLERS = (
-    webhooks,
-    create_webhook,
-    webhook,
-    update_webhook,
-    test_webhook,
-    rotate_secret,
-    delete_webhook,
-    retry_delivery,
-)
