@@ -21,6 +21,9 @@ from imagehost_core.pixels.colour import (
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import ORIGIN, Plan, Size
 
+SRGB_TO_XYZ = ((0.4361, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7141))
+"""The primaries of sRGB in the connection space of profiles."""
+
 
 def rendered(factory: Any, data: bytes, fmt: Format) -> Image.Image:
     """Return a lossless variant of a file in its own size, as RGBA."""
@@ -44,13 +47,34 @@ def test_wide_gamut_colours_are_converted_to_srgb(factory: Any) -> None:
     assert blue < 45
 
 
-def test_alpha_is_kept_by_the_conversion_to_srgb(factory: Any) -> None:
-    image = Image.new("RGBA", (8, 8), (200, 100, 50, 90))
-    converted = to_srgb(NormalizedImage(image, factory.icc_profile()))
-    assert pixel(converted)[3] == 90
-    assert pixel(converted)[:3] == pixel(
-        to_srgb(NormalizedImage(image.convert("RGB"), factory.icc_profile()))
-    )
+@pytest.mark.parametrize("mode", ["RGBA", "PA", "P"])
+def test_the_profile_of_an_image_with_alpha_applies_to_its_colours(factory: Any, mode: str) -> None:
+    image = Image.new("RGB", (8, 8), (204, 102, 51))  # of the palette too
+    image.info["icc_profile"] = factory.icc_profile()
+    expected = pixel(to_srgb(normalize(image)))
+    image = image.convert("RGBA" if mode == "RGBA" else "P")
+    if mode == "P":
+        image.info["transparency"] = bytes([90]) * 256
+    else:
+        image.putalpha(90)
+    assert image.mode == mode
+    normalized = normalize(image)
+    assert normalized.profile == factory.icc_profile()
+    assert pixel(to_srgb(normalized)) == (*expected, 90)
+
+
+def test_a_grey_image_with_a_profile_for_rgb_is_converted_by_it(factory: Any) -> None:
+    image = Image.new("RGB", (8, 8), (90, 90, 90))
+    profile = factory.icc_profile(gamma=1.8)
+    expected = to_srgb(NormalizedImage(image, profile))
+    data = factory.encode(image.convert("L"), icc_profile=profile)
+    assert pixel(rendered(factory, data, Format.PNG))[:3] == pixel(expected) != (90, 90, 90)
+
+
+def test_a_profile_that_changes_dark_colours_only_is_not_taken_for_srgb(factory: Any) -> None:
+    image = Image.new("RGB", (8, 8), (10, 10, 10))
+    profile = factory.icc_profile(SRGB_TO_XYZ, gamma=2.2)
+    assert max(pixel(to_srgb(NormalizedImage(image, profile)))) < 5
 
 
 def test_an_image_with_an_srgb_profile_is_unchanged(factory: Any) -> None:
@@ -67,8 +91,10 @@ def test_a_malformed_profile_is_ignored(factory: Any, profile: bytes) -> None:
 
 
 def test_a_profile_for_another_colour_space_is_ignored(factory: Any) -> None:
-    data = factory.encode(factory.photo().convert("L"), icc_profile=factory.icc_profile())
-    assert factory.difference(rendered(factory, data, Format.PNG), factory.photo().convert("L")) == 0
+    image = factory.photo().convert("CMYK")
+    data = factory.encode(image, Format.JPEG, icc_profile=factory.icc_profile())
+    plain = rendered(factory, factory.encode(image, Format.JPEG), Format.JPEG)
+    assert factory.difference(rendered(factory, data, Format.JPEG), plain) == 0
 
 
 def test_a_truncated_profile_does_not_fail(factory: Any) -> None:

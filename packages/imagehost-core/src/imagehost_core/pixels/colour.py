@@ -44,19 +44,19 @@ class NormalizedImage:
 def normalize(image: Image.Image) -> NormalizedImage:
     """Convert a decoded image of any mode to 8-bit RGB or RGBA.
 
-    The ICC profile of an RGB image is kept. Grey and CMYK are converted to sRGB through their profile, which
-    does not apply to RGB. Fully opaque alpha is dropped.
+    A profile for RGB is kept, also that of a grey image, to which browsers apply it. Otherwise grey and CMYK
+    are converted to sRGB through their profile. Fully opaque alpha is dropped.
     """
     data = image.info.get("icc_profile")
     profile = data if isinstance(data, bytes) and data else None
-    opaque, alpha = _split_alpha(image)
-    converted = opaque if profile is None or opaque.mode == "RGB" else _apply_profile(opaque, profile)
-    if opaque.mode == "RGB" and profile is not None and not _is_profile_for(opaque.mode, profile):
-        profile = None
-    rgb = converted if converted.mode == "RGB" else converted.convert("RGB")
+    rgb, alpha = _split_alpha(image)
+    is_rgb = profile is not None and rgb.mode != "CMYK" and _is_profile_for("RGB", profile)
+    if profile is not None and rgb.mode != "RGB" and not is_rgb:
+        rgb = _apply_profile(rgb, profile)
+    rgb = rgb if rgb.mode == "RGB" else rgb.convert("RGB")
     if alpha is not None:
         rgb.putalpha(alpha)
-    return NormalizedImage(rgb, profile if opaque.mode == "RGB" else None)
+    return NormalizedImage(rgb, profile if is_rgb else None)
 
 
 def to_srgb(normalized: NormalizedImage) -> Image.Image:
@@ -133,10 +133,13 @@ def _apply_profile(image: Image.Image, data: bytes) -> Image.Image:
 
 
 def _is_srgb(data: bytes) -> bool:
-    """Return whether a profile leaves a 5×5×5 grid of RGB colours within `MAX_SRGB_DIFFERENCE`."""
-    levels = (0, 64, 128, 191, 255)
+    """Return whether a profile leaves a grid of RGB colours within `MAX_SRGB_DIFFERENCE`."""
+    # A power of 2.2 differs from sRGB in dark colours only.
+    levels = (0, 16, 64, 128, 191, 255)
     grid = Image.frombytes(
-        "RGB", (125, 1), bytes(v for r in levels for g in levels for b in levels for v in (r, g, b))
+        "RGB",
+        (len(levels) ** 3, 1),
+        bytes(v for r in levels for g in levels for b in levels for v in (r, g, b)),
     )
     differences = ImageChops.difference(grid, _apply_profile(grid, data)).getextrema()
     return max(high for _, high in cast("tuple[tuple[int, int], ...]", differences)) <= MAX_SRGB_DIFFERENCE
