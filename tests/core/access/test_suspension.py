@@ -38,8 +38,7 @@ def hosts(tmp_path: Path) -> Iterator[tuple[ImageHost, ImageHost]]:
 def cached(host: ImageHost, url: str) -> ResolvedImage | None:
     """Return what an event loop would send without waiting, or `None`."""
     path, _, query = url.partition("?")
-    found = host.delivery.resolve_cached(path, query)
-    return None if found is None else found[0]
+    return host.delivery.resolve_cached(path, query)
 
 
 def deliver(host: ImageHost, url: str) -> bytes:

@@ -23,8 +23,9 @@ def warm(host: ImageHost, image: Image) -> None:
     def is_in_memory() -> bool:
         resolved = host.delivery.resolve(image.id, QUERY)
         host.delivery.open(resolved).close()
-        cached = host.delivery.resolve_cached(image.id, QUERY)
-        return cached is not None and cached[1] is not None
+        return host.delivery.resolve_cached(image.id, QUERY) is not None and bool(
+            host.delivery.read_nowait(resolved)
+        )
 
     eventually(is_in_memory)
 

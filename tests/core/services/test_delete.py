@@ -42,7 +42,7 @@ SERVE = """
             image_id, query = line.split()
             delivery = host.delivery.resolve(image_id, query)
             host.delivery.open(delivery).close()
-            print("in memory" if host.delivery.resolve_cached(image_id, query)[1] else "lost")
+            print("in memory" if host.delivery.read_nowait(delivery)[0] == "memory" else "lost")
             sys.stdin.readline()
             print(outcome(lambda: host.delivery.resolve_cached(image_id, query)))
             print(outcome(lambda: host.delivery.resolve(image_id, query)))

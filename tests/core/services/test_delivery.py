@@ -179,7 +179,7 @@ def test_a_cached_resolution_is_not_used_for_another_accept(
     for accept, chosen in ((CHROME, Format.AVIF), ("image/webp", Format.WEBP), ("", Format.JPEG)) * 2:
         peeked = host.delivery.resolve_cached(photo.id, query, accept=accept)
         assert peeked is not None
-        assert peeked[0].format is chosen
+        assert peeked.format is chosen
 
 
 @pytest.mark.parametrize(("query", "step"), [("w=498", 1), ("fm=webp&w=500&q=80", 2), ("w=1000", 5)])
@@ -340,15 +340,13 @@ def test_resolve_cached_returns_only_what_is_in_memory(host: ImageHost, samples:
     image = host.upload(samples["photo.jpg"], owner="admin", convert_to_webp=False)
     assert host.delivery.resolve_cached(image.id, "w=33") is None, "not even the record is in memory"
     found = host.delivery.resolve(image.id, "w=33")
-    assert host.delivery.resolve_cached(image.id, "w=33") == (found, None)
+    assert host.delivery.resolve_cached(image.id, "w=33") == found
+    assert host.delivery.read_nowait(found) is None
     with host.delivery.open(found) as blob:
-        peeked = host.delivery.resolve_cached(image.id, "w=33")
-        assert peeked is not None
-        assert peeked[1] is not None
-        assert peeked[1].data == blob.data
-    assert host.delivery.resolve_cached(image.id) == (host.delivery.resolve(image.id), None), (
-        "a master is read from the disk"
-    )
+        assert host.delivery.read_nowait(found) == ("memory", blob.data)
+    master = host.delivery.resolve_cached(image.id)
+    assert master == host.delivery.resolve(image.id)
+    assert host.delivery.read_nowait(master) is None, "a master is read from the disk"
 
 
 def test_resolve_cached_does_not_touch_the_disk(host: ImageHost, photo: Image) -> None:
@@ -362,7 +360,10 @@ def test_resolve_cached_does_not_touch_the_disk(host: ImageHost, photo: Image) -
 
     sys.addaudithook(watch)
     for query in ("", "w=34", "w=35", "fm=auto", "w=34&sig=x&exp=9999999999"):
-        host.delivery.resolve_cached(photo.id, query, accept=CHROME)
+        resolved = host.delivery.resolve_cached(photo.id, query, accept=CHROME)
+        if query == "w=34":
+            assert resolved is not None
+            assert host.delivery.read_nowait(resolved)
     watching = False
     assert requested == []
 
@@ -375,8 +376,8 @@ def test_a_long_url_is_resolved_and_not_cached(host: ImageHost, photo: Image) ->
         first, second = (host.delivery.resolve_cached(photo.id, query) for _ in range(2))
         assert first is not None
         assert second is not None
-        assert first[0] == second[0] == host.delivery.resolve(photo.id, "w=34")
-        return first[0], second[0]
+        assert first == second == host.delivery.resolve(photo.id, "w=34")
+        return first, second
 
     first, second = resolve_twice(short)
     assert first is second
@@ -454,7 +455,7 @@ def test_a_disk_cache_of_0_bytes_still_delivers(
     found = host.delivery.resolve(image.id, "w=30")
     first, second = (host.delivery.open(found).read() for _ in range(2))
     assert first == second
-    assert host.delivery.resolve_cached(image.id, "w=30") == (found, None)
+    assert host.delivery.read_nowait(found) != ("memory", first)
     assert eventually(lambda: len(stored_files(tmp_path / "data")) == 1)
 
 

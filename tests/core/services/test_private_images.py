@@ -260,9 +260,10 @@ def test_hiding_an_image_is_seen_by_another_process_at_once(
             for line in sys.stdin:
                 viewed = host.delivery.resolve_cached(line.strip(), "w=40")
                 try:
-                    host.delivery.open(host.delivery.resolve(line.strip(), "w=40")).close()
-                    peeked = host.delivery.resolve_cached(line.strip(), "w=40")
-                    print(viewed is not None, peeked[1] is not None, len(host.gallery()))
+                    resolved = host.delivery.resolve(line.strip(), "w=40")
+                    host.delivery.open(resolved).close()
+                    peeked = host.delivery.read_nowait(resolved)
+                    print(viewed is not None, peeked is not None, len(host.gallery()))
                 except NotFoundError:
                     print("404", len(host.gallery()))
         """,

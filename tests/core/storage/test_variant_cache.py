@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -349,12 +350,42 @@ def test_a_variant_in_the_page_cache_is_read_without_waiting(cache_dir: CacheDir
     cache_dir.cache().put(ID, "key", b"data")
     cache_dir.cache().put(ID, "large", bytes(LARGE_VARIANT_BYTES + 1))
     cache = cache_dir.cache()
-    assert cache.read_nowait(ID, "key") == in_memory(cache, "key") == b"data"
+    assert cache.read_nowait(ID, "key") == ("disk", b"data")
+    assert cache.read_nowait(ID, "key") == ("memory", b"data")
     assert cache.read_nowait(ID, "large") is None
     assert cache.read_nowait(ID, "other") is None
     path = cache_dir.layout.variants_of(ID) / "key"
     path.write_bytes(path.read_bytes()[:-1])
+    assert cache_dir.cache().read_nowait(ID, "key") is None
+
+
+@pytest.mark.parametrize("is_verified", [True, False])
+def test_a_variant_of_which_the_page_cache_has_a_part_is_left_to_a_thread(
+    cache_dir: CacheDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_verified: bool
+) -> None:
+    require_nowait(tmp_path)
+    data, read = os.urandom(9_000), os.preadv
+    cache = cache_dir.cache(memory_cache_bytes=0)
+    cache.put(ID, "key", data)
+    for _ in range(is_verified):
+        assert cache.read_nowait(ID, "key") == ("disk", data)
+    monkeypatch.setattr(os, "preadv", lambda *arguments: min(4_096, read(*arguments)))
     assert cache.read_nowait(ID, "key") is None
+    assert cache.get(ID, "key") == data
+
+
+def test_the_checksum_of_a_variant_is_verified_once_by_a_process(cache_dir: CacheDir, tmp_path: Path) -> None:
+    """Corrupt bytes come from a power failure, so no process has verified them before."""
+    require_nowait(tmp_path)
+    cache_dir.cache().put(ID, "key", b"data")
+    path = cache_dir.layout.variants_of(ID) / "key"
+    verified = cache_dir.cache(memory_cache_bytes=0)
+    assert verified.read_nowait(ID, "key") == ("disk", b"data")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert verified.read_nowait(ID, "key") is not None
+    assert cache_dir.cache().read_nowait(ID, "key") is None
 
 
 def test_a_variant_that_must_be_read_from_the_disk_is_left_to_a_thread(
@@ -389,7 +420,7 @@ def test_a_variant_that_is_read_without_waiting_while_its_image_changes_is_not_s
     monkeypatch.undo()
     with cache_dir.generations.bump(ID):
         assert cache.read_nowait(ID, "key") is None
-    assert cache.read_nowait(ID, "key") == b"data"
+    assert cache.read_nowait(ID, "key") == ("disk", b"data")
 
 
 def test_the_time_of_the_last_use_is_updated_after_an_hour(cache_dir: CacheDir, tmp_path: Path) -> None:
@@ -399,8 +430,23 @@ def test_the_time_of_the_last_use_is_updated_after_an_hour(cache_dir: CacheDir, 
     now = path.stat().st_mtime
     for age in (TOUCH_SECONDS - 60, TOUCH_SECONDS + 60):
         os.utime(path, (now - age, now - age))
-        assert cache_dir.cache().read_nowait(ID, "key") == b"data"
+        assert cache_dir.cache().read_nowait(ID, "key") == ("disk", b"data")
         assert (path.stat().st_mtime < now - 60) is (age < TOUCH_SECONDS)
+
+
+def test_a_process_updates_the_time_of_the_last_use_each_hour(
+    cache_dir: CacheDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_nowait(tmp_path)
+    cache = cache_dir.cache(memory_cache_bytes=0)
+    cache.put(ID, "key", b"data")
+    path = cache_dir.layout.variants_of(ID) / "key"
+    now = path.stat().st_mtime
+    for later, is_used in ((0, False), (TOUCH_SECONDS + 60, True)):
+        monkeypatch.setattr(time, "time", lambda later=later: now + later)
+        os.utime(path, (now - 1, now - 1))
+        assert cache.read_nowait(ID, "key") == ("disk", b"data")
+        assert (path.stat().st_mtime > now - 1) is is_used
 
 
 def test_a_change_invalidates_the_memory_but_not_the_disk(cache_dir: CacheDir) -> None:

@@ -108,12 +108,11 @@ def check(data: bytes) -> None:
     known = fixture()
     path, _, query = data.decode("utf-8", "surrogateescape").partition("?")
     try:
-        cached = known.host.delivery.resolve_cached(path, query)
+        resolved = known.host.delivery.resolve_cached(path, query)
     except (BadRequestError, NotFoundError):
         return
-    if cached is None:
+    if resolved is None:
         return
-    resolved, _ = cached
     assert resolved.image.id == known.image.id == path.partition(".")[0]
     values = dict(parse_qsl(query))
     transform = parse_transform(query, extension=path.partition(".")[2] or None)

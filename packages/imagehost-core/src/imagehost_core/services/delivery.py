@@ -236,14 +236,10 @@ class ImageResolver:
 
     def resolve_cached(
         self, path: str, query: str = "", *, accept: str = "", viewer: Account | None = None
-    ) -> tuple[ResolvedImage, Blob | None] | None:
-        """Return what a URL refers to, and its bytes, if they are in memory.
+    ) -> ResolvedImage | None:
+        """Return what a URL refers to, or `None` if its record is not in memory or the viewer may not see it.
 
         Never waits for a disk, a lock or a worker, so that an event loop can call it.
-
-        Returns:
-            `None` if the record is not in memory, or the viewer may not see the image; `None` in place of
-            the blob if the bytes are not in memory.
 
         Raises:
             ImageHostError: As for `resolve`.
@@ -254,16 +250,15 @@ class ImageResolver:
             cached = self._resolve_from_cached_image(key, accept, viewer)
             if cached is None:
                 return None
-        resolved = cached.resolved
-        data = resolved.key and self._files.variants.get_memory(
-            resolved.image.id, resolved.key, cached.generation
-        )
-        return resolved, Blob(data) if isinstance(data, bytes) else None
+        return cached.resolved
 
-    def open_nowait(self, resolved: ResolvedImage) -> Blob | None:
-        """Return the bytes of a variant on disk if an event loop need not wait for them, otherwise `None`."""
-        data = resolved.key and self._files.variants.read_nowait(resolved.image.id, resolved.key)
-        return Blob(data) if data else None
+    def read_nowait(self, resolved: ResolvedImage) -> tuple[str, bytes] | None:
+        """Return the bytes of a variant, and where they were: `memory`, or `disk` (in the page cache).
+
+        Never waits, as `resolve_cached`; `None` if it would have to.
+        """
+        key = resolved.key
+        return None if key is None else self._files.variants.read_nowait(resolved.image.id, key)
 
     def open(self, resolved: ResolvedImage) -> Blob:
         """Return the bytes of a resolved image, rendered now if they are not cached; close it after use.

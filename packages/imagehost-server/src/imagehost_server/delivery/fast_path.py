@@ -54,6 +54,9 @@ MAX_REQUEST_BYTES = 4_096
 MAX_CACHED_HEADERS = 1_000
 """Entries in the cache of parsed headers: a client sends the same ones with each request."""
 
+MAX_CACHED_PATHS = 1_000
+"""Entries in the cache of parsed paths."""
+
 SLOW_PATH_HEADERS = frozenset(
     (
         b"authorization", b"content-length", b"expect", b"if-match", b"if-range", b"if-unmodified-since",
@@ -115,6 +118,7 @@ class FastPath:
         self._ok_starts = ResponseStartCache(
             lambda resolved, size: _encode_start(route.ok_start(resolved, size))
         )
+        self._cached_paths = lru_cache(MAX_CACHED_PATHS)(self._parse_path)
         self._cached_headers = lru_cache(MAX_CACHED_HEADERS)(self._parse_headers)
         # The last default headers of the server, and their encoded form.
         self._default_headers: tuple[RawHeaders, bytes] = [], b""
@@ -132,44 +136,48 @@ class FastPath:
         if match is None or self._security.is_stopped:
             return None
         started = time.perf_counter()
-        method, received, query, fields = match.groups()
-        path = without_root(received.decode(), self._root_path)
-        image_path = self._delivery_path(path)
+        verb, received, query, fields = match.groups()
+        method = verb.decode()
+        path, image_path = self._cached_paths(received)
         headers = None if image_path is None else self._cached_headers(fields, peer)
         if image_path is None or headers is None:
             return None
         try:
-            cached = self._host.delivery.resolve_cached(
+            resolved = self._host.delivery.resolve_cached(
                 image_path, (query or b"").decode(), accept=headers.accept
             )
         except ImageHostError:
             return None
-        if cached is None:
+        if resolved is None:
             return None
-        resolved, blob = cached
-        found_in = "memory"
         if is_not_modified(
             resolved.etag, resolved.last_modified, headers.if_none_match, headers.if_modified_since
         ):
             found_in, status, body = "client", 304, b""
             start = self._not_modified_starts.get(resolved, 0)
         else:
-            if blob is None:
-                found_in, blob = "disk", self._host.delivery.open_nowait(resolved)
-            if blob is None or blob.data is None or (peer.scheme == "https" and blob.size > PIECE_BYTES):
+            found = self._host.delivery.read_nowait(resolved)
+            if found is None or (peer.scheme == "https" and len(found[1]) > PIECE_BYTES):
                 # TLS would encrypt all of it at once, and keep that for a client that does not read.
                 return None
-            status, body = 200, blob.data if method == b"GET" else b""
-            start = self._ok_starts.get(resolved, blob.size)
+            (found_in, body), status = found, 200
+            start = self._ok_starts.get(resolved, len(body))
+            if method == "HEAD":
+                body = b""
         if default_headers is not self._default_headers[0]:
             self._default_headers = default_headers, _encode_headers(default_headers)
         request_id = self._security.new_request_id()
         common_headers = _encode_headers(self._security.common_headers(request_id, headers.is_https))
         seconds = time.perf_counter() - started
-        self._recorder.request(method.decode(), IMAGE_ROUTE, status, seconds, 0, len(body))
+        self._recorder.request(method, IMAGE_ROUTE, status, seconds, 0, len(body))
         self._recorder.lookup(found_in)
-        self._security.log(method.decode(), path, headers.ip_address, status, request_id, seconds)
+        self._security.log(method, path, headers.ip_address, status, request_id, seconds)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
+
+    def _parse_path(self, received: bytes) -> tuple[str, str | None]:
+        """Return a path without the root path, and what follows the prefix of the delivery route in it."""
+        path = without_root(received.decode(), self._root_path)
+        return path, self._delivery_path(path)
 
     def _parse_headers(self, fields: bytes, peer: Peer) -> _RequestHeaders | None:
         """Return the relevant headers, or `None` if the request needs the slow path."""

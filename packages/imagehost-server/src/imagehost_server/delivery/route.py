@@ -200,17 +200,14 @@ class DeliveryRoute:
         headers = relevant_headers(scope["headers"])
         query = scope["query_string"].decode("latin-1")
         accept = headers.get(b"accept", "")
-        blob: Blob | None = None
         viewer: Account | None = None
         # Most requests are for images that need no credentials, so these are checked only if it is necessary.
-        cached = self._host.delivery.resolve_cached(path, query, accept=accept)
-        if cached is None:
+        resolved = self._host.delivery.resolve_cached(path, query, accept=accept)
+        if resolved is None:
             viewer = await self._viewer(scope)
             if viewer is not None:
-                cached = self._host.delivery.resolve_cached(path, query, accept=accept, viewer=viewer)
-        if cached is not None:
-            resolved, blob = cached
-        else:
+                resolved = self._host.delivery.resolve_cached(path, query, accept=accept, viewer=viewer)
+        if resolved is None:
             resolved = await self._executors.database.run(
                 self._host.delivery.resolve, path, query, accept=accept, viewer=viewer
             )
@@ -232,11 +229,10 @@ class DeliveryRoute:
             await send(self.accel_start(resolved))
             await send(NO_BODY)
             return
-        found_in = "memory"
-        if blob is None:
-            found_in, blob = "disk", self._host.delivery.open_nowait(resolved)
-        if blob is not None:
-            self._recorder.lookup(found_in)
+        blob: Blob | None
+        if found := self._host.delivery.read_nowait(resolved):
+            self._recorder.lookup(found[0])
+            blob = Blob(found[1])
         else:
             if resolved.key is None:
                 self._recorder.lookup("master")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -40,6 +41,9 @@ LARGE_VARIANT_BYTES = 256 * 1024
 the limit of the cache. Only if it cannot be written to the disk, memory keeps it for the next requests."""
 TOUCH_SECONDS = 3_600
 """The time of the last use is as exact as this where a request must not wait for the file system."""
+VERIFIED_VARIANTS = 10_000
+"""Variants whose checksum this process has verified within `TOUCH_SECONDS`, 250 bytes each: it takes longer
+than the rest of a response, and a power failure, which corrupts files, ends the process."""
 _EVICT_SHARE = 8
 """When an image has too many variants, an eighth of the limit is evicted below it."""
 
@@ -55,6 +59,13 @@ log = logging.getLogger(__name__)
 class _MemoryEntry:
     generation: int
     data: bytes
+
+
+class _ReadBuffer(threading.local):
+    """The buffer of a thread for files up to `LARGE_VARIANT_BYTES`; a larger one is cut off, so invalid."""
+
+    def __init__(self) -> None:
+        self.content = bytearray(_HEADER.size + LARGE_VARIANT_BYTES)
 
 
 class VariantCache:
@@ -91,6 +102,8 @@ class VariantCache:
         self._memory: LRUCache[tuple[ImageId, str], _MemoryEntry] = LRUCache(
             settings.memory_cache_bytes, lambda entry: len(entry.data) + MEMORY_ENTRY_BYTES
         )
+        self._verified_at: LRUCache[tuple[ImageId, str], float] = LRUCache(VERIFIED_VARIANTS, lambda _: 1)
+        self._buffer = _ReadBuffer()
         self._background_sweep = BackgroundSweep(
             lambda is_stopped: self.sweep(is_stopped=is_stopped), settings.disk_cache_bytes
         )
@@ -131,13 +144,16 @@ class VariantCache:
             self._observe(VariantFound("disk"))
         return content
 
-    def read_nowait(self, image_id: ImageId, key: str) -> bytes | None:
-        """Return a variant on disk if its bytes are in the page cache: an event loop need not wait for them.
+    def read_nowait(self, image_id: ImageId, key: str) -> tuple[str, bytes] | None:
+        """Return a variant and where it was, `memory` or `disk`, if an event loop need not wait for it.
 
-        `None` also where the file system cannot tell (tmpfs), on other systems than Linux, and for variants
-        larger than `LARGE_VARIANT_BYTES`.
+        That is if its bytes are in memory or in the page cache. `None` also for files where the file system
+        cannot tell (tmpfs), on other systems than Linux, and for those larger than `LARGE_VARIANT_BYTES`.
         """
         generation = self._generations.read(image_id)
+        data = self.get_memory(image_id, key, generation)
+        if data is not None:
+            return "memory", data
         if generation is None:
             return None
         # Text, because objects of pathlib would take as long as everything else here.
@@ -147,24 +163,24 @@ class VariantCache:
         except OSError:
             return None
         try:
-            status = os.fstat(descriptor)
-            if status.st_size > LARGE_VARIANT_BYTES:
-                return None
-            content = bytearray(status.st_size)
-            read_nowait(descriptor, content, 0)
-            data = _decode(content)
+            size = read_nowait(descriptor, self._buffer.content, 0)
+            now, verified_at = time.time(), self._verified_at.get((image_id, key))
+            is_verified = verified_at is not None and now - verified_at < TOUCH_SECONDS
+            data = _decode(memoryview(self._buffer.content)[:size], is_verified=is_verified)
             # A deletion has removed the file if it is invalid now.
             if data is None or self._generations.read(image_id) != generation:
                 return None
-            if time.time() - status.st_mtime > TOUCH_SECONDS:
-                os.utime(descriptor)
+            if not is_verified:
+                self._verified_at.put((image_id, key), now)
+                if now - os.fstat(descriptor).st_mtime > TOUCH_SECONDS:
+                    os.utime(descriptor)
         except OSError:
             # BlockingIOError: not in the page cache. Another: the file system cannot tell.
             return None
         finally:
             os.close(descriptor)
         self._put_memory(image_id, key, generation, data)
-        return data
+        return "disk", data
 
     def open_stored(self, image_id: ImageId, key: str, data: bytes) -> bytes | BinaryIO:
         """Return a variant that was just stored as `open` does; its bytes if it is not on disk."""
@@ -333,13 +349,15 @@ def _encode(data: bytes) -> bytes:
     return _HEADER.pack(_MAGIC, crc32(data), len(data)) + data
 
 
-def _decode(content: bytes | bytearray) -> bytes | None:
-    """Return the data of a variant file, or `None` if the file is corrupt."""
+def _decode(content: bytes | memoryview, *, is_verified: bool = False) -> bytes | None:
+    """Return the data of a variant file, or `None` if the file is corrupt, by its checksum if need be."""
     if len(content) < _HEADER.size:
         return None
     magic, checksum, size = _HEADER.unpack_from(content)
-    data = bytes(memoryview(content)[_HEADER.size :])
-    return data if magic == _MAGIC and size == len(data) and checksum == crc32(data) else None
+    if magic != _MAGIC or size != len(content) - _HEADER.size:
+        return None
+    data = bytes(content[_HEADER.size :])
+    return data if is_verified or checksum == crc32(data) else None
 
 
 def _verify(file: BinaryIO) -> bool:
