@@ -13,6 +13,7 @@ from PIL import Image
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, UPLOADABLE, Format, sniff
 from imagehost_core.jobs import IngestJob, IngestResult
+from imagehost_core.pixels.colour import NormalizedImage, to_srgb
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.transform import Size
 
@@ -226,6 +227,17 @@ def test_animation_is_kept(factory: Any, source: Format, target: Format | None) 
     assert ingested.frames == 4 == getattr(image, "n_frames", 1)
     assert ingested.derivatives == ()
     assert ingested.size == Size(60, 40)
+
+
+def test_a_stored_animation_is_srgb_as_browsers_ignore_the_profile_of_an_animated_webp(factory: Any) -> None:
+    frames = [Image.new("RGB", (32, 32), (200, level, 50)) for level in (100, 160)]
+    profile = factory.icc_profile()
+    data = factory.encode(frames[0], PNG, save_all=True, append_images=frames[1:], icc_profile=profile)
+    _, _, image = stored(data, PNG, requested_format=WEBP)
+    assert getattr(image, "n_frames", 1) == 2
+    assert "icc_profile" not in image.info
+    expected = to_srgb(NormalizedImage(frames[0], profile))
+    assert factory.difference(image, expected) < 4 < factory.difference(image, frames[0])
 
 
 @pytest.mark.parametrize("target", [JPEG, PNG])

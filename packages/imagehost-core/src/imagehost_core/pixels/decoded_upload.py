@@ -60,7 +60,8 @@ class DecodedUpload:
         data: The uploaded file, without damaged metadata.
         is_repaired: Whether `data` differs from the uploaded bytes.
         format: The format of the uploaded file.
-        animation: The upright frames in the upload's colour profile, in mode `RGB` or `RGBA`; one if still.
+        animation: The upright frames in mode `RGB` or `RGBA`: several in sRGB, one in the colour profile of
+            the upload.
         profile: The ICC profile of the frames, or `None` for sRGB.
         metadata: The metadata for a re-encoded master.
         orientation: The EXIF orientation of the uploaded file, 1–8.
@@ -117,8 +118,10 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
 
     def normalize_frame(frame: Image.Image) -> Image.Image:
         normalized = normalize(apply_orientation(frame, orientation))
-        profiles.append(normalized.profile)
-        return normalized.image
+        # Chromium ignores the profile of an animated WebP.
+        keeps_profile = source.frame_count == 1
+        profiles.append(normalized.profile if keeps_profile else None)
+        return normalized.image if keeps_profile else to_srgb(normalized)
 
     animation = read_animation(source, normalize_frame)
     jpeg = source.opened if isinstance(source.opened, JpegImagePlugin.JpegImageFile) else None
