@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from hmac import compare_digest
 from typing import Any, cast
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from litestar import Request, Response
 from litestar.datastructures import State
@@ -71,14 +71,34 @@ class WebRequest(ApiRequest):
         """The texts in the language that the client prefers."""
         return texts_of(choose_language(self.headers.get("accept-language", "")))
 
-    def render(self, template: str, /, *, status: int = 200, **values: object) -> Template:
+    @property
+    def field_lists(self) -> dict[str, list[str]]:
+        """All values of each field of the form that was sent, in requests of the method POST."""
+        return cast("dict[str, list[str]]", self.scope["state"]["form"])
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of the form that was sent; of a repeated one, the last value."""
+        return {name: values[-1] for name, values in self.field_lists.items()}
+
+    def render(
+        self,
+        template: str,
+        /,
+        *,
+        status: int = 200,
+        failure: ImageHostError | None = None,
+        **values: object,
+    ) -> Template:
         """Return a page.
 
         Args:
             template: The name of its template.
-            status: The HTTP status.
+            status: The HTTP status, unless there is a failure.
+            failure: The error of a form, which the page shows; its status is that of the page.
             values: The values that the template uses, beside those of every page.
         """
+        status = failure.status if failure else status
         web, identity, viewer = self.settings.web, self.identity, self.viewer
         root = self.settings.root_path
         outcome = self.query_params.get(OUTCOME_PARAMETER, "")
@@ -86,6 +106,7 @@ class WebRequest(ApiRequest):
             "api": urlsplit(self.settings.base_url).path,
             "asset": lambda name: root + asset_path(name, web),
             "csrf": csrf_token(identity.token) if identity.by_cookie else "",
+            "failure": failure,
             "max_description": MAX_DESCRIPTION,
             "logo": root + logo(web).path,
             "navigation": navigation(viewer),
@@ -115,17 +136,21 @@ def page(
     sign_in: bool = False,
     public: bool = False,
     json: bool = False,
+    is_multipart: bool = False,
 ) -> Callable[[Handler], HTTPRouteHandler]:
     """Return a decorator that turns a function into the handler of a page.
 
-    Requests count against the limit of pages of their IP address. An error becomes a page.
+    Requests count against the limit of pages of their IP address. An error becomes a page. The form of a POST
+    has been read and its token verified when the function runs.
 
     Args:
         path: The path, with parameters as Litestar has them.
         method: `GET`, which includes HEAD, or `POST`.
         sign_in: Whether the page requires a session; without one, the client is sent to `/login`.
-        public: Whether it shows what is public, so that search engines may list it.
+        public: Whether it shows what is public, so that search engines may list it. It requires a session
+            where the gallery does.
         json: Whether programs read it, so that errors are those of the JSON API.
+        is_multipart: Whether the function reads the form itself, and verifies its token.
     """
 
     def decorate(function: Handler) -> HTTPRouteHandler:
@@ -137,8 +162,13 @@ def page(
                 await _identify(request)
                 if method != "GET":
                     require_same_origin(request)
-                if sign_in and request.viewer is None:
+                is_closed = sign_in or (public and request.settings.gallery.require_sign_in)
+                if is_closed and request.viewer is None:
+                    if json:
+                        raise UnauthorizedError("expected a session but received none")
                     return sign_in_redirect(request)
+                if method == "POST" and not is_multipart:
+                    request.scope["state"]["form"] = await read_form(request)
                 return await function(request, **parameters)
             except Exception as error:
                 if json:
@@ -212,7 +242,13 @@ def error_page(request: WebRequest, error: Exception) -> Response[Any]:
     """Return the page for an exception, with the status that the JSON API would give."""
     api_error = to_api_error(error)
     log_cause(api_error, error, request.id)
-    response = request.render("error.html", status=api_error.status, **_describe(api_error, request))
+    response = request.render(
+        "error.html",
+        status=api_error.status,
+        code=api_error.code,
+        details=api_error.details if api_error.status not in (404, 500) else "",
+        request_id=request.id,
+    )
     response.headers["cache-control"] = "no-store"
     if isinstance(api_error, RateLimitError | UnavailableError) and api_error.retry_after:
         response.headers["retry-after"] = str(api_error.retry_after)
@@ -291,25 +327,6 @@ def see_other(request: WebRequest, path: str, outcome: str = "") -> Response[Any
     return cast("Response[Any]", Redirect(target, status_code=303, headers={"cache-control": "no-store"}))
 
 
-def _describe(error: ImageHostError, request: WebRequest) -> dict[str, object]:
-    """Return the values of the error page; the details of an error are in English."""
-    return {
-        "code": error.code,
-        "details": error.details if error.status not in (404, 500) else "",
-        "request_id": request.id,
-    }
-
-
-def sign_in_if_closed(request: WebRequest) -> Response[Any] | None:
-    """Return the redirect to the sign-in page if public pages require a session, as `/v1/gallery` then does.
-
-    Returns:
-        `None` if the client may see public pages.
-    """
-    closed = request.settings.gallery.require_sign_in and request.viewer is None
-    return sign_in_redirect(request) if closed else None
-
-
 FORM = "application/x-www-form-urlencoded"
 
 MAX_FORM_BYTES = 64 * 2**10
@@ -319,12 +336,7 @@ MAX_FIELDS = 200
 CSRF_FIELD = "csrf_token"
 
 
-async def read_form(request: WebRequest) -> dict[str, str]:
-    """Return the fields of a form, as `read_form_lists` does; of a repeated one, the last value."""
-    return {name: values[-1] for name, values in (await read_form_lists(request)).items()}
-
-
-async def read_form_lists(request: WebRequest) -> dict[str, list[str]]:
+async def read_form(request: WebRequest) -> dict[str, list[str]]:
     """Return all values of each field of a form.
 
     Raises:
@@ -340,15 +352,12 @@ async def read_form_lists(request: WebRequest) -> dict[str, list[str]]:
     declared = request.headers.get("content-length")
     body = await read_body(request.receive, MAX_FORM_BYTES, request.settings.http, declared)
     try:
-        pairs = parse_qsl(
+        fields = parse_qs(
             body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
         )
     except ValueError as error:
         raise BadRequestError("expected a URL-encoded form in UTF-8 but received another body") from error
-    fields: dict[str, list[str]] = {}
-    for name, value in pairs:
-        fields.setdefault(name, []).append(value)
-    require_form_token(request, fields.get(CSRF_FIELD, [None])[-1])
+    require_form_token(request, fields[CSRF_FIELD][-1] if CSRF_FIELD in fields else None)
     await request.require_valid_token()
     return fields
 

@@ -25,7 +25,7 @@ from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
 from imagehost_core.observer import PoolLoad
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.metrics import IMAGE_LOOKUPS, QUEUE_LENGTH, QUEUE_REJECTIONS, WORKERS, Family
-from imagehost_server.web.page import WebRequest, page, read_form, see_other
+from imagehost_server.web.page import WebRequest, page, see_other
 from imagehost_server.web.presentation import size_text
 
 ACCOUNTS_PER_PAGE = 50
@@ -49,7 +49,7 @@ async def admin(request: WebRequest) -> Response[Any]:
 async def create_account(request: WebRequest) -> Response[Any]:
     """Create an account, with a random password unless one is given, and show that once."""
     operator = _require_operator(request)
-    form = await read_form(request)
+    form = request.fields
     password = form.get("password", "") or new_password()
     if errors := new_password_errors(password):
         return await _show(request, failure=ValidationError(errors=errors))
@@ -78,7 +78,7 @@ async def account(request: WebRequest, account_id: FromPath[str]) -> Response[An
 async def update_account(request: WebRequest, account_id: FromPath[str]) -> Response[Any]:
     """Change the role, the limits or the suspension of an account."""
     operator = _require_operator(request)
-    form = await read_form(request)
+    form = request.fields
     try:
         changes: dict[str, Any] = {name: _parse_limit(name, form[name]) for name in LIMITS if name in form}
         changes |= {"role": form["role"]} if "role" in form else {}
@@ -131,7 +131,6 @@ async def _show(
     errors = await request.executors.metrics.run(request.recorder.recent_errors)
     return request.render(
         "admin.html",
-        status=failure.status if failure else 200,
         accounts=[
             (account, usage[account.id], size_text(usage[account.id].bytes, request.texts))
             for account in listed
@@ -204,7 +203,6 @@ async def _show_account(
     shown, usage = await request.executors.database.run(read)
     return request.render(
         "account.html",
-        status=failure.status if failure else 200,
         account=shown,
         failure=failure,
         limits={name: getattr(shown.limits, name) for name in LIMITS},

@@ -35,9 +35,7 @@ from imagehost_server.web.page import (
     WebRequest,
     page,
     page_headers,
-    read_form,
     see_other,
-    sign_in_if_closed,
 )
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, LIFETIMES, own_tiles, read_albums
 from imagehost_server.web.pages.public import image_values, iter_gallery, read_gallery
@@ -57,7 +55,7 @@ async def albums(request: WebRequest) -> Response[Any]:
 @page("/albums", method="POST", sign_in=True)
 async def create_album(request: WebRequest) -> Response[Any]:
     """Create an album, and show it."""
-    form = await read_form(request)
+    form = request.fields
     host, account = request.host, request.account
     try:
         album = await request.executors.database.run(
@@ -68,7 +66,7 @@ async def create_album(request: WebRequest) -> Response[Any]:
             is_public=_is_public(form),
         )
     except ValidationError as error:
-        return await _show_albums(request, status=422, failure=error)
+        return await _show_albums(request, failure=error)
     return see_other(request, f"/albums/{album.id}")
 
 
@@ -81,7 +79,7 @@ async def own_album(request: WebRequest, album_id: FromPath[str]) -> Response[An
 @page("/albums/{album_id:str}", method="POST", sign_in=True)
 async def update_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Change an album, and show it."""
-    form = await read_form(request)
+    form = request.fields
     host, account = request.host, request.account
     changes = {name: form[name] for name in ("name", "description") if name in form}
     try:
@@ -89,14 +87,14 @@ async def update_album(request: WebRequest, album_id: FromPath[str]) -> Response
             lambda: host.albums.update(album_id, owner=account, is_public=_is_public(form), **changes)
         )
     except ValidationError as error:
-        return await _show_album(request, album_id, status=422, failure=error)
+        return await _show_album(request, album_id, failure=error)
     return see_other(request, f"/albums/{album_id}", "saved")
 
 
 @page("/albums/{album_id:str}/delete", method="POST", sign_in=True)
 async def delete_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Delete an album, with its images if the form says so, and show the others."""
-    form = await read_form(request)
+    form = request.fields
     await request.executors.database.run(
         lambda: request.host.albums.delete(
             album_id, owner=request.account, delete_images=form.get("images") == "delete"
@@ -108,14 +106,14 @@ async def delete_album(request: WebRequest, album_id: FromPath[str]) -> Response
 @page("/albums/{album_id:str}/shares", method="POST", sign_in=True)
 async def share_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Create a share link of an album, and show it."""
-    form = await read_form(request)
+    form = request.fields
     members: dict[str, object] = {"password": form["password"]} if form.get("password") else {}
     if (lifetime := form.get("expires_in", "")) in map(str, LIFETIMES):
         members["expires_at"] = request.host.now() + timedelta(seconds=int(lifetime))
     try:
         return await _show_album(request, album_id, share=await new_share(request, album_id, members))
     except ValidationError as error:
-        return await _show_album(request, album_id, status=422, failure=error)
+        return await _show_album(request, album_id, failure=error)
 
 
 @page("/albums/{album_id:str}/shares/{share_id:str}/delete", method="POST", sign_in=True)
@@ -123,7 +121,6 @@ async def revoke_share(
     request: WebRequest, album_id: FromPath[str], share_id: FromPath[str]
 ) -> Response[Any]:
     """Revoke a share link of an album, and show the album."""
-    await read_form(request)
     delete = request.host.albums.delete_share
     await request.executors.database.run(delete, album_id, share_id, owner=request.account)
     return see_other(request, f"/albums/{album_id}", "saved")
@@ -149,7 +146,7 @@ async def shared_album(request: WebRequest, token: FromPath[str]) -> Response[An
 @page("/s/{token:str}", method="POST")
 async def enter_share(request: WebRequest, token: FromPath[str]) -> Response[Any]:
     """Check the password of a share link, and go on to its album."""
-    form = await read_form(request)
+    form = request.fields
     share, _ = await request.executors.reads.run(request.host.albums.get_shared, token)
     password, name = form.get("password", ""), f"share:{share.id}"
     response = see_other(request, f"/s/{token}")
@@ -208,8 +205,8 @@ async def _enter(request: WebRequest, token: str) -> tuple[AlbumShare, Album] | 
     return share, album
 
 
-def _ask_password(request: WebRequest, token: str, status: int, failure: str) -> Response[Any]:
-    return request.render("share_password.html", status=status, token=token, failure=failure)
+def _ask_password(request: WebRequest, token: str, status: int, problem: str) -> Response[Any]:
+    return request.render("share_password.html", status=status, token=token, problem=problem)
 
 
 def _read_shared(request: WebRequest, album: Album, cursor: str | None) -> Page[Image]:
@@ -221,14 +218,11 @@ def _is_public(form: dict[str, str]) -> bool:
     return BOOLEANS.get(form.get("is_public", "true").lower(), True)
 
 
-async def _show_albums(
-    request: WebRequest, *, status: int = 200, failure: ImageHostError | None = None
-) -> Response[Any]:
+async def _show_albums(request: WebRequest, *, failure: ImageHostError | None = None) -> Response[Any]:
     cursor = request.query_params.get("cursor")
     listed, covers = await request.executors.database.run(_read_albums, request, cursor)
     return request.render(
         "albums.html",
-        status=status,
         albums=listed.items,
         covers=covers,
         cursor=cursor,
@@ -248,7 +242,6 @@ async def _show_album(
     request: WebRequest,
     album_id: str,
     *,
-    status: int = 200,
     failure: ImageHostError | None = None,
     share: ShareRecord | None = None,
 ) -> Response[Any]:
@@ -260,7 +253,6 @@ async def _show_album(
     database, after = request.executors.database, {"cursor": cursor} if cursor else {}
     return request.render(
         "own_album.html",
-        status=status,
         album=album,
         albums=await database.run(read_albums, request),
         api_query=urlencode({"album_id": album.id, "sort": order, **after}),
@@ -293,8 +285,6 @@ def _read_album(
 @page("/a/{album_id:str}/images.zip", public=True)
 async def album_archive(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Return the public images of a public album as a ZIP archive, the newest first."""
-    if closed := sign_in_if_closed(request):
-        return closed
     listed = await request.executors.reads.run(read_gallery, request, None, album_id, 1)
     assert listed.album is not None
     return _archive(request, listed.album.name, iter_gallery(request, album_id))

@@ -11,7 +11,7 @@ from litestar import Response
 from litestar.params import FromPath
 
 from imagehost_core import to_rfc3339
-from imagehost_core.errors import NotFoundError, UnauthorizedError
+from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import FORMATS, UPLOADABLE
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.assets import logo
@@ -40,7 +40,6 @@ async def album_feed(request: WebRequest, album_id: FromPath[str]) -> Response[A
 
 
 async def _feed(request: WebRequest, path: str, album_id: str | None) -> Response[Any]:
-    _require_open(request)
     listed = await request.executors.reads.run(read_gallery, request, None, album_id, FEED_IMAGES)
     album, images, urls = listed.album, listed.items, request.host.urls
     presenter, site = ImagePresenter(urls, request.settings.delivery), request.settings.site_url
@@ -73,7 +72,6 @@ async def _feed(request: WebRequest, path: str, album_id: str | None) -> Respons
 @page("/sitemap.xml", public=True, json=True)
 async def sitemap(request: WebRequest) -> Response[Any]:
     """Return the pages of the newest public images for search engines (https://sitemaps.org)."""
-    _require_open(request)
     if not request.settings.web.listed:
         raise NotFoundError("expected a site whose pages may be listed (IMAGEHOST_WEB_LISTED)")
 
@@ -114,12 +112,6 @@ async def security_contact(request: WebRequest) -> Response[Any]:
     expires = request.host.now().replace(hour=0, minute=0, second=0, microsecond=0)
     expires += timedelta(days=CONTACT_DAYS)
     return _text(f"Contact: {contact}\nExpires: {to_rfc3339(expires)}\n", "text/plain; charset=utf-8")
-
-
-def _require_open(request: WebRequest) -> None:
-    """Raise UnauthorizedError if public pages require a session and there is none."""
-    if request.settings.gallery.require_sign_in and request.viewer is None:
-        raise UnauthorizedError("expected a session but received none")
 
 
 def _text(text: str, media_type: str) -> Response[Any]:

@@ -27,7 +27,7 @@ from imagehost_core.models import Album, Image, Page
 from imagehost_core.transform import TRANSFORM_PARAMETERS, Fit
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.http.responses import log_cause, to_api_error
-from imagehost_server.web.page import WebRequest, page, read_form, see_other
+from imagehost_server.web.page import WebRequest, page, see_other
 from imagehost_server.web.presentation import (
     ImagePresenter,
     Tile,
@@ -180,7 +180,7 @@ async def own_image(request: WebRequest, image_id: FromPath[str]) -> Response[An
 @page("/images/{image_id:str}", method="POST", sign_in=True)
 async def update_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Change the fields of an image, and show it."""
-    form = await read_form(request)
+    form = request.fields
     changes: dict[str, Any] = {name: form[name] for name in ("filename", "description") if name in form}
     if "album_id" in form:
         changes["album_id"] = form["album_id"] or None
@@ -191,14 +191,13 @@ async def update_image(request: WebRequest, image_id: FromPath[str]) -> Response
         await database.run(lambda: host.images.update(image_id, owner=request.account, **changes))
     except ValidationError as error:
         image = await database.run(host.images.get, image_id, owner=request.account)
-        return await _show(request, image, status=422, failure=error)
+        return await _show(request, image, failure=error)
     return see_other(request, f"/images/{image_id}", "saved")
 
 
 @page("/images/{image_id:str}/delete", method="POST", sign_in=True)
 async def delete_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Delete an image for good, and show the others."""
-    await read_form(request)
     await request.executors.database.run(request.host.images.delete, image_id, owner=request.account)
     return see_other(request, "/images", "deleted")
 
@@ -206,7 +205,7 @@ async def delete_image(request: WebRequest, image_id: FromPath[str]) -> Response
 @page("/images/{image_id:str}/sign", method="POST", sign_in=True)
 async def sign_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Show a signed URL of an image, or of a variant of it, which gives access until it expires."""
-    form = await read_form(request)
+    form = request.fields
     database, host = request.executors.database, request.host
     text = form.get("expires_in", "")
     seconds = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
@@ -217,7 +216,7 @@ async def sign_image(request: WebRequest, image_id: FromPath[str]) -> Response[A
             host.images.signed_url, image_id, parameters, owner=request.account, expires_in=seconds
         )
     except (BadRequestError, ValidationError) as error:
-        return await _show(request, image, status=error.status, failure=error)
+        return await _show(request, image, failure=error)
     return await _show(request, image, signed_url=signed)
 
 
@@ -225,7 +224,6 @@ async def _show(
     request: WebRequest,
     image: Image,
     *,
-    status: int = 200,
     failure: ImageHostError | None = None,
     signed_url: str = "",
 ) -> Response[Any]:
@@ -236,7 +234,6 @@ async def _show(
     urls = request.host.urls
     return request.render(
         "own_image.html",
-        status=status,
         albums=albums,
         builder_formats=BUILDER_FORMATS,
         camera=camera,

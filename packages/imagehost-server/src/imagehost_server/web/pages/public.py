@@ -16,7 +16,6 @@ from imagehost_core.errors import (
     FieldError,
     ImageHostError,
     NotFoundError,
-    UnauthorizedError,
     ValidationError,
     quote_value,
 )
@@ -24,7 +23,7 @@ from imagehost_core.formats import FORMATS
 from imagehost_core.ids import parse_album_id
 from imagehost_core.models import GalleryPage, Image, UrlBuilder
 from imagehost_server.http.responses import RawResponse, to_litestar
-from imagehost_server.web.page import WebRequest, page, sign_in_if_closed
+from imagehost_server.web.page import WebRequest, page
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, read_camera_data
 from imagehost_server.web.presentation import (
     PUBLIC_FACTS,
@@ -53,8 +52,6 @@ async def album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
 @page("/i/{image_id:str}", public=True)
 async def public_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Show one public image, its facts, and its URLs in sizes and formats."""
-    if closed := sign_in_if_closed(request):
-        return closed
     image = await request.executors.reads.run(request.host.images.get, image_id, public=True)
     urls, presenter = request.host.urls, ImagePresenter(request.host.urls, request.settings.delivery)
     url = page_url(request, image)
@@ -107,11 +104,9 @@ class UnsupportedOutputError(ImageHostError):
     default_message = "The format is not supported"
 
 
-@page("/oembed", json=True)
+@page("/oembed", public=True, json=True)
 async def oembed(request: WebRequest) -> Response[Any]:
     """Describe a public image to a site that embeds a link to its page (https://oembed.com, type `photo`)."""
-    if request.settings.gallery.require_sign_in and request.viewer is None:
-        raise UnauthorizedError("expected a session but received none")
     image = await request.executors.reads.run(request.host.images.get, _image_id_of(request), public=True)
     requested = request.query_params.get("format", "json")
     if requested != "json":
@@ -142,8 +137,6 @@ async def oembed(request: WebRequest) -> Response[Any]:
 
 
 async def _show(request: WebRequest, template: str, album_id: str | None = None) -> Response[Any]:
-    if closed := sign_in_if_closed(request):
-        return closed
     cursor = request.query_params.get("cursor")
     q = "" if album_id else request.query_params.get("q", "").strip()
     executor = request.executors.database if q else request.executors.reads

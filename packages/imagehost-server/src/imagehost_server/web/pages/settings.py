@@ -13,7 +13,7 @@ from imagehost_server.integrations import INTEGRATIONS
 from imagehost_server.routes.accounts import account_record
 from imagehost_server.routes.integrations import create_file
 from imagehost_server.routes.sessions import replace_password
-from imagehost_server.web.page import WebRequest, page, read_form, see_other
+from imagehost_server.web.page import WebRequest, page, see_other
 from imagehost_server.web.presentation import size_text
 
 LISTED = 100
@@ -35,7 +35,7 @@ async def settings(request: WebRequest) -> Response[Any]:
 @page("/settings/password", method="POST", sign_in=True)
 async def set_password(request: WebRequest) -> Response[Any]:
     """Change the password, and end all other sessions."""
-    form = await read_form(request)
+    form = request.fields
     try:
         await replace_password(request, form.get("current_password", ""), form.get("new_password", ""))
     except (ValidationError, ConflictError, RateLimitError) as error:
@@ -46,7 +46,6 @@ async def set_password(request: WebRequest) -> Response[Any]:
 @page("/settings/signing-secret", method="POST", sign_in=True)
 async def renew_signing_secret(request: WebRequest) -> Response[Any]:
     """End all signed URLs of the account at once."""
-    await read_form(request)
     await request.executors.database.run(request.host.accounts.renew_signing_secret, request.account)
     return see_other(request, "/settings", "signing_secret_renewed")
 
@@ -54,7 +53,6 @@ async def renew_signing_secret(request: WebRequest) -> Response[Any]:
 @page("/settings/sessions/{session_id:str}/end", method="POST", sign_in=True)
 async def end_session(request: WebRequest, session_id: FromPath[str]) -> Response[Any]:
     """End another session of the account at once."""
-    await read_form(request)
     await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
     return see_other(request, "/settings#sessions")
 
@@ -62,7 +60,7 @@ async def end_session(request: WebRequest, session_id: FromPath[str]) -> Respons
 @page("/settings/keys", method="POST", sign_in=True)
 async def create_key(request: WebRequest) -> Response[Any]:
     """Create an API key, and show its token once."""
-    form = await read_form(request)
+    form = request.fields
     scopes = PRESETS.get(form.get("preset", ""), frozenset())
     try:
         created = await request.executors.database.run(
@@ -76,7 +74,6 @@ async def create_key(request: WebRequest) -> Response[Any]:
 @page("/settings/keys/{key_id:str}/revoke", method="POST", sign_in=True)
 async def revoke_key(request: WebRequest, key_id: FromPath[str]) -> Response[Any]:
     """Revoke an API key at once."""
-    await read_form(request)
     await request.executors.database.run(request.host.keys.delete, key_id, owner=request.account)
     return see_other(request, "/settings#keys")
 
@@ -84,7 +81,6 @@ async def revoke_key(request: WebRequest, key_id: FromPath[str]) -> Response[Any
 @page("/settings/integrations/{name:str}", method="POST", sign_in=True)
 async def create_integration(request: WebRequest, name: FromPath[str]) -> Response[Any]:
     """Create a key that can only upload, and send the file of a program with it."""
-    await read_form(request)
     return await create_file(request, name)
 
 
@@ -96,7 +92,7 @@ async def _show(
 ) -> Response[Any]:
     host, account = request.host, request.account
 
-    def read() -> dict[str, object]:
+    def read() -> dict[str, Any]:
         record = account_record(host.account(owner=account))
         return {
             "quota": record.quota,
@@ -110,7 +106,6 @@ async def _show(
 
     return request.render(
         "settings.html",
-        status=failure.status if failure else 200,
         created=created,
         current_session=request.auth.session_id,
         failure=failure,

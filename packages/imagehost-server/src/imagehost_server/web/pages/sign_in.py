@@ -9,7 +9,7 @@ from litestar import Response
 
 from imagehost_core.errors import NotFoundError, RateLimitError, UnauthorizedError, ValidationError
 from imagehost_server.routes.sessions import create_session, with_session_cookies, without_session_cookies
-from imagehost_server.web.page import WebRequest, page, read_form, safe_path, see_other
+from imagehost_server.web.page import WebRequest, page, safe_path, see_other
 
 
 @page("/login")
@@ -18,13 +18,13 @@ async def login_page(request: WebRequest) -> Response[Any]:
     next_path = safe_path(request.query_params.get("next"))
     if request.viewer is not None:
         return see_other(request, next_path)
-    return request.render("login.html", next_path=next_path, name="", failure="")
+    return request.render("login.html", next_path=next_path, name="", problem="")
 
 
 @page("/login", method="POST")
 async def login(request: WebRequest) -> Response[Any]:
     """Sign in, and go on to the page that required it."""
-    form = await read_form(request)
+    form = request.fields
     name, next_path = form.get("name", "").strip(), safe_path(form.get("next"))
     try:
         session = await create_session(request, name, form.get("password", ""))
@@ -41,7 +41,6 @@ async def login(request: WebRequest) -> Response[Any]:
 @page("/logout", method="POST")
 async def logout(request: WebRequest) -> Response[Any]:
     """End the session at once, and show the gallery."""
-    await read_form(request)
     await _end_session(request)
     return without_session_cookies(request, see_other(request, "/"))
 
@@ -56,5 +55,5 @@ async def _end_session(request: WebRequest) -> None:
             )
 
 
-def _failed(request: WebRequest, status: int, failure: str, name: str, next_path: str) -> Response[Any]:
-    return request.render("login.html", status=status, next_path=next_path, name=name, failure=failure)
+def _failed(request: WebRequest, status: int, problem: str, name: str, next_path: str) -> Response[Any]:
+    return request.render("login.html", status=status, next_path=next_path, name=name, problem=problem)

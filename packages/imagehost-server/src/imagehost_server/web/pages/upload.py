@@ -26,7 +26,7 @@ async def upload_page(request: WebRequest) -> Response[Any]:
     return await _show(request)
 
 
-@page("/upload", method="POST", sign_in=True)
+@page("/upload", method="POST", sign_in=True, is_multipart=True)
 async def upload(request: WebRequest) -> Response[Any]:
     """Store the files of a form that was sent without a script, and show the results.
 
@@ -53,7 +53,7 @@ async def upload(request: WebRequest) -> Response[Any]:
     except ImageHostError as error:
         api_error = to_api_error(error)
         log_cause(api_error, error, request.id)
-        return await _show(request, status=api_error.status, failure=api_error)
+        return await _show(request, failure=api_error)
     finally:
         await executors.slow_writes.run(parser.close)
     return await _show(request, images=outcome.images, errors=outcome.errors)
@@ -73,7 +73,6 @@ def _to_api_form(form: ParsedForm) -> ParsedForm:
 async def _show(
     request: WebRequest,
     *,
-    status: int = 200,
     failure: ImageHostError | None = None,
     images: list[Any] | None = None,
     errors: list[Any] | None = None,
@@ -82,7 +81,6 @@ async def _show(
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
     return request.render(
         "upload.html",
-        status=status,
         albums=albums,
         failure=failure,
         images=images or [],

@@ -11,7 +11,7 @@ from imagehost_core.errors import ImageHostError, ValidationError
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import WebhookWithSecret
 from imagehost_server.routes.webhooks import delivery_record
-from imagehost_server.web.page import WebRequest, page, read_form_lists, see_other
+from imagehost_server.web.page import WebRequest, page, see_other
 
 LISTED = 100
 """The most webhooks of an account."""
@@ -28,7 +28,7 @@ async def webhooks(request: WebRequest) -> Response[Any]:
 @page(PATH, method="POST", sign_in=True)
 async def create_webhook(request: WebRequest) -> Response[Any]:
     """Create a webhook, and show its secret once."""
-    form = await read_form_lists(request)
+    form = request.field_lists
     try:
         created = await request.executors.dns.run(
             lambda: request.host.webhooks.create(
@@ -52,7 +52,7 @@ async def webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[An
 @page(f"{PATH}/{{webhook_id:str}}", method="POST", sign_in=True)
 async def update_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Change a webhook, and show it."""
-    form = await read_form_lists(request)
+    form = request.field_lists
     changes: dict[str, Any] = {"events": form.get("events", [])}
     changes |= {name: form[name][0].strip() for name in ("url", "description") if name in form}
     if "is_active" in form:
@@ -69,7 +69,6 @@ async def update_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Resp
 @page(f"{PATH}/{{webhook_id:str}}/test", method="POST", sign_in=True)
 async def test_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Send a webhook a test event."""
-    await read_form_lists(request)
     await request.executors.database.run(request.host.webhooks.test, webhook_id, owner=request.account)
     return see_other(request, f"{PATH}/{webhook_id}", "event_sent")
 
@@ -77,7 +76,6 @@ async def test_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Respon
 @page(f"{PATH}/{{webhook_id:str}}/rotate-secret", method="POST", sign_in=True)
 async def rotate_secret(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Replace the secret of a webhook, and show the new one once."""
-    await read_form_lists(request)
     created = await request.executors.database.run(
         request.host.webhooks.rotate_secret, webhook_id, owner=request.account
     )
@@ -87,7 +85,6 @@ async def rotate_secret(request: WebRequest, webhook_id: FromPath[str]) -> Respo
 @page(f"{PATH}/{{webhook_id:str}}/delete", method="POST", sign_in=True)
 async def delete_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Delete a webhook with its deliveries."""
-    await read_form_lists(request)
     await request.executors.database.run(request.host.webhooks.delete, webhook_id, owner=request.account)
     return see_other(request, PATH, "deleted")
 
@@ -97,7 +94,6 @@ async def retry_delivery(
     request: WebRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]
 ) -> Response[Any]:
     """Make a delivery due now."""
-    await read_form_lists(request)
     await request.executors.database.run(
         request.host.webhooks.retry, webhook_id, delivery_id, owner=request.account
     )
@@ -110,7 +106,6 @@ async def _show_all(request: WebRequest, *, failure: ImageHostError | None = Non
     )
     return request.render(
         "webhooks.html",
-        status=failure.status if failure else 200,
         events=list(EVENT_TYPES),
         failure=failure,
         webhooks=listed.items,
@@ -132,7 +127,6 @@ async def _show(
     )
     return request.render(
         "webhook.html",
-        status=failure.status if failure else 200,
         created=created,
         cursor=cursor,
         deliveries=[delivery_record(delivery) for delivery in deliveries],
