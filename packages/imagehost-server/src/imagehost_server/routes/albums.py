@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from attrs import evolve, field, frozen
 from litestar import Response
-from litestar.params import JSONBody, PathParameter, QueryParameter
+from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType, json
 
 from imagehost_core import ImageHost
@@ -28,7 +28,7 @@ from imagehost_server.routes.body import Description, IsPublic, JsonBody, member
 from imagehost_server.routes.handler import ApiRequest, Deleted, operation
 from imagehost_server.routes.idempotency import fingerprint, run_idempotent
 from imagehost_server.routes.keys import ExpiresAt, parse_key_members
-from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination
+from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination, query
 
 AlbumIdPath = Annotated[str, PathParameter(description="The album's id: a positive integer.")]
 
@@ -46,9 +46,10 @@ SharePassword = Annotated[
 
 DeleteImages = Annotated[
     str | None,
-    QueryParameter(
-        description="Whether to delete the album's images too; also requires the scope `images:delete`.",
-        schema_extra={"type": "boolean", "default": False},
+    query(
+        "Whether to delete the album's images too; also requires the scope `images:delete`.",
+        type="boolean",
+        default=False,
     ),
 ]
 
@@ -202,9 +203,8 @@ async def create_album(request: ApiRequest, data: JSONBody[NewAlbum]) -> Respons
     host = request.host
 
     async def create(idempotent: IdempotentRequest | None) -> RawResponse:
-        album = await request.executors.database.run(
+        album = await request.call(
             host.albums.create,
-            owner=request.account,
             name=data.name,
             description=data.description,
             is_public=data.is_public,
@@ -224,18 +224,14 @@ async def list_albums(
     request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
 ) -> Response[Success[AlbumList]]:
     """Respond with a page of the caller's albums."""
-    host = request.host
-    albums = await request.executors.database.run(
-        host.albums.list, owner=request.account, page=page, per_page=per_page, cursor=cursor
-    )
+    albums = await request.call(request.host.albums.list, page=page, per_page=per_page, cursor=cursor)
     return ok(AlbumList(albums=list(map(AlbumRecord.of, albums)), pagination=pagination(albums)))
 
 
 @operation("GET /v1/albums/{album_id}", Scope.ALBUMS_READ, summary="Get an album.")
 async def get_album(request: ApiRequest, album_id: AlbumIdPath) -> Response[Success[AlbumRecord]]:
     """Respond with the record."""
-    host = request.host
-    album = await request.executors.database.run(host.albums.get, album_id, owner=request.account)
+    album = await request.call(request.host.albums.get, album_id)
     return ok(AlbumRecord.of(album))
 
 
@@ -248,13 +244,7 @@ async def update_album(
     request: ApiRequest, album_id: AlbumIdPath, data: JSONBody[AlbumChanges]
 ) -> Response[Success[AlbumRecord]]:
     """Respond with the updated record."""
-    host, changes = request.host, set_fields(data)
-    album = await request.executors.database.run(
-        host.albums.update,
-        album_id,
-        owner=request.account,
-        **changes,  # type: ignore[arg-type]
-    )
+    album = await request.call(request.host.albums.update, album_id, **set_fields(data))
     return ok(AlbumRecord.of(album))
 
 
@@ -338,8 +328,7 @@ async def delete_share(
     request: ApiRequest, album_id: AlbumIdPath, share_id: ShareIdPath
 ) -> Response[Success[Deleted]]:
     """Revoke a share link at once, on every host: its page and its image URLs are not found any more."""
-    delete = request.host.albums.delete_share
-    await request.executors.database.run(delete, album_id, share_id, owner=request.account)
+    await request.call(request.host.albums.delete_share, album_id, share_id)
     return ok(Deleted(id=share_id, deleted=True))
 
 
@@ -377,11 +366,8 @@ async def new_share(request: ApiRequest, album_id: str, members: Mapping[str, An
 async def _change_members(
     request: ApiRequest, change: ChangeMembers, album_id: str, members: AlbumMembers
 ) -> Response[Success[MembershipResults]]:
-    album, results = await request.executors.database.run(
-        change, album_id, members.image_ids, owner=request.account
-    )
-    record = AlbumRecord.of(album)
-    return ok(MembershipResults(results=list(results), album=record))
+    album, results = await request.call(change, album_id, members.image_ids)
+    return ok(MembershipResults(results=list(results), album=AlbumRecord.of(album)))
 
 
 def _parse_boolean(name: str, text: str | None) -> bool:

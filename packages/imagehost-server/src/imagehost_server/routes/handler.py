@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, wraps
 from inspect import signature
 from types import ModuleType
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from attrs import field, frozen, make_class
 from litestar import Litestar, Request, Response
@@ -35,6 +35,8 @@ from imagehost_server.http.responses import EncodedResponse, Success
 from imagehost_server.metrics import Recorder
 from imagehost_server.routes.body import BodyDTO, InvalidBody
 from imagehost_server.settings import ServerSettings
+
+T = TypeVar("T")
 
 
 class ApiRequest(Request[Account, Principal, State]):
@@ -120,6 +122,16 @@ class ApiRequest(Request[Account, Principal, State]):
         token = self.identity.token
         if self.identity.principal is not None and self.host.keys.authenticate_cached(token) is None:
             await self.executors.database.run(self.host.authenticate, token)
+
+    async def call(self, verb: Callable[..., T], /, *arguments: object, **keywords: object) -> T:
+        """Call a verb of the host for the account of the request, in a thread for the database.
+
+        Args:
+            verb: Takes the account as `owner`.
+            arguments: Its other arguments.
+            keywords: Its other keywords.
+        """
+        return await self.executors.database.run(verb, *arguments, owner=self.account, **keywords)
 
     async def body(self) -> bytes:
         """Return the JSON body, for Litestar to decode.

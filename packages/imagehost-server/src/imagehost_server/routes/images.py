@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from attrs import frozen
 from litestar import Response
-from litestar.params import JSONBody, PathParameter, QueryParameter
+from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, Raw, UnsetType
 
 from imagehost_core import ImageHost
@@ -44,76 +44,57 @@ from imagehost_server.routes.lists import (
     is_short_read,
     list_keywords,
     pagination,
+    query,
 )
 
 ImageIdPath = Annotated[str, PathParameter(description="The image's id: 16 letters and digits.")]
 
-AlbumFilter = Annotated[
-    str | None,
-    QueryParameter(
-        description="List only the images of this album.",
-        schema_extra={"type": "integer", "minimum": 1},
-    ),
-]
+AlbumFilter = Annotated[str | None, query("List only the images of this album.", type="integer", minimum=1)]
 
 PublicAlbumFilter = Annotated[
     str | None,
-    QueryParameter(
-        description="List only the public images of this album, which must be public.",
-        schema_extra={"type": "integer", "minimum": 1},
-    ),
+    query("List only the public images of this album, which must be public.", type="integer", minimum=1),
 ]
 
 Search = Annotated[
     str | None,
-    QueryParameter(
-        description="List only images with all of these words in `filename` or `description`; the last word "
+    query(
+        "List only images with all of these words in `filename` or `description`; the last word "
         "also matches the beginning of a word. Case and diacritics do not count.",
-        schema_extra={"type": "string", "maxLength": MAX_SEARCH},
+        type="string",
+        maxLength=MAX_SEARCH,
     ),
 ]
 
 IsPublicFilter = Annotated[
-    str | None,
-    QueryParameter(
-        description="List only public images, or only private ones.",
-        schema_extra={"type": "boolean"},
-    ),
+    str | None, query("List only public images, or only private ones.", type="boolean")
 ]
 
 FormatFilter = Annotated[
-    str | None,
-    QueryParameter(
-        description="List only images with this stored format.",
-        schema_extra={"type": "string", "enum": list(STORED)},
-    ),
+    str | None, query("List only images with this stored format.", type="string", enum=list(STORED))
 ]
 
 CreatedAfter = Annotated[
     str | None,
-    QueryParameter(
-        description="List only images that were uploaded after this time, not at it.",
-        schema_extra={"type": "string", "format": "date-time"},
+    query(
+        "List only images that were uploaded after this time, not at it.", type="string", format="date-time"
     ),
 ]
 
 CreatedBefore = Annotated[
     str | None,
-    QueryParameter(
-        description="List only images that were uploaded before this time, not at it.",
-        schema_extra={"type": "string", "format": "date-time"},
+    query(
+        "List only images that were uploaded before this time, not at it.", type="string", format="date-time"
     ),
 ]
 
 Sort = Annotated[
     str | None,
-    QueryParameter(
-        description="The order; a hyphen in front is for descending.",
-        schema_extra={
-            "type": "string",
-            "enum": [sort.value for sort in ImageSort],
-            "default": ImageSort.NEWEST.value,
-        },
+    query(
+        "The order; a hyphen in front is for descending.",
+        type="string",
+        enum=[sort.value for sort in ImageSort],
+        default=ImageSort.NEWEST.value,
     ),
 ]
 
@@ -423,7 +404,7 @@ async def update_image(
 )
 async def delete_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Success[DeletedImage]]:
     """Respond once all bytes of the image are deleted."""
-    image = await request.executors.database.run(request.host.images.delete, image_id, owner=request.account)
+    image = await request.call(request.host.images.delete, image_id)
     return ok(DeletedImage(image.id, deleted=True))
 
 
@@ -439,13 +420,7 @@ async def sign_image(
     params = set_fields(data)
     expires_in = params.pop("expires_in")
     transform = {name: str(value) for name, value in params.items()}
-    url = await request.executors.database.run(
-        request.host.images.signed_url,
-        image_id,
-        transform,
-        owner=request.account,
-        expires_in=expires_in,  # type: ignore[arg-type]
-    )
+    url = await request.call(request.host.images.signed_url, image_id, transform, expires_in=expires_in)
     return ok(SignedUrl(url=url, expires_at=expiry_of(url)))
 
 
@@ -504,11 +479,8 @@ async def sign_images(
     request: ApiRequest, data: JSONBody[SignedUrlsRequest]
 ) -> Response[Success[SignedUrls]]:
     """Respond with the image URL of each item, in their order."""
-    urls = await request.executors.database.run(
-        request.host.images.signed_urls,
-        list(map(set_fields, data.items)),
-        owner=request.account,
-        expires_in=data.expires_in,
+    urls = await request.call(
+        request.host.images.signed_urls, list(map(set_fields, data.items)), expires_in=data.expires_in
     )
     return ok(
         SignedUrls(

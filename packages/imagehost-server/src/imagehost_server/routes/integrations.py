@@ -52,11 +52,8 @@ async def create_file(request: ApiRequest, name: str) -> Response[bytes]:
         NotFoundError: There is no such file.
     """
     integration = _require_integration(name)
-    created = await request.executors.database.run(
-        request.host.keys.create,
-        owner=request.account,
-        name=integration.program,
-        scopes=[Scope.IMAGES_WRITE],
+    created = await request.call(
+        request.host.keys.create, name=integration.program, scopes=[Scope.IMAGES_WRITE]
     )
     return _file(integration, UploadTarget(request.host.urls.base_url, created.token))
 

@@ -147,9 +147,7 @@ async def list_keys(
     request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
 ) -> Response[Success[KeyList]]:
     """Respond with a page of the caller's keys, including revoked ones."""
-    keys = await request.executors.database.run(
-        request.host.keys.list, owner=request.account, page=page, per_page=per_page, cursor=cursor
-    )
+    keys = await request.call(request.host.keys.list, page=page, per_page=per_page, cursor=cursor)
     return ok(KeyList(keys=list(map(key_record, keys)), pagination=pagination(keys)))
 
 
@@ -157,11 +155,7 @@ async def list_keys(
 async def create_key(request: ApiRequest, data: JSONBody[NewKey]) -> Response[Success[NewKeyRecord]]:
     """Respond with 201, the record and the token, which is returned only here."""
     fields = parse_key_members(set_fields(data))
-    created = await request.executors.database.run(
-        request.host.keys.create,
-        owner=request.account,
-        **fields,  # type: ignore[arg-type]
-    )
+    created = await request.call(request.host.keys.create, **fields)
     location = f"{request.host.urls.base_url}/keys/{created.key.id}"
     return ok(new_key_record(created), 201, (("location", location),))
 
@@ -169,7 +163,7 @@ async def create_key(request: ApiRequest, data: JSONBody[NewKey]) -> Response[Su
 @operation("GET /v1/keys/{key_id}", SessionRequirement.ONLY, summary="Get an API key.")
 async def get_key(request: ApiRequest, key_id: KeyIdPath) -> Response[Success[KeyRecord]]:
     """Respond with the record, without the token."""
-    key = await request.executors.database.run(request.host.keys.get, key_id, owner=request.account)
+    key = await request.call(request.host.keys.get, key_id)
     return ok(key_record(key))
 
 
@@ -184,17 +178,12 @@ async def update_key(
 ) -> Response[Success[KeyRecord]]:
     """Respond with the updated record."""
     changes = parse_key_members(set_fields(data))
-    key = await request.executors.database.run(
-        request.host.keys.update,
-        key_id,
-        owner=request.account,
-        **changes,  # type: ignore[arg-type]
-    )
+    key = await request.call(request.host.keys.update, key_id, **changes)
     return ok(key_record(key))
 
 
 @operation("DELETE /v1/keys/{key_id}", SessionRequirement.ONLY, summary="Revoke an API key permanently.")
 async def revoke_key(request: ApiRequest, key_id: KeyIdPath) -> Response[Success[Deleted]]:
     """Revoke a key at once, in every process. Its record remains, with `revoked_at`."""
-    await request.executors.database.run(request.host.keys.delete, key_id, owner=request.account)
+    await request.call(request.host.keys.delete, key_id)
     return ok(Deleted(id=key_id, deleted=True))

@@ -12,28 +12,39 @@ from imagehost_core.lists import DEFAULT_PER_PAGE, MAX_PAGE, MAX_PER_PAGE
 from imagehost_core.models import Page as ListPage
 from imagehost_server.http.responses import record_of
 
+
+def query(description: str, **schema: object) -> QueryParameter:
+    """Return what the OpenAPI document says of a query parameter, whose text the core parses.
+
+    Args:
+        description: What it does.
+        schema: Its JSON Schema.
+    """
+    return QueryParameter(description=description, schema_extra=schema)
+
+
 Page = Annotated[
     str | None,
-    QueryParameter(
-        description="Page number. A page past the end is empty. Not together with `cursor`.",
-        schema_extra={"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1},
+    query(
+        "Page number. A page past the end is empty. Not together with `cursor`.",
+        type="integer",
+        minimum=1,
+        maximum=MAX_PAGE,
+        default=1,
     ),
 ]
 
 PerPage = Annotated[
     str | None,
-    QueryParameter(
-        description="Items per page.",
-        schema_extra={"type": "integer", "minimum": 1, "maximum": MAX_PER_PAGE, "default": DEFAULT_PER_PAGE},
-    ),
+    query("Items per page.", type="integer", minimum=1, maximum=MAX_PER_PAGE, default=DEFAULT_PER_PAGE),
 ]
 
 Cursor = Annotated[
     str | None,
-    QueryParameter(
-        description="The `next_cursor` of the previous page, instead of `page`. Neither skips nor repeats "
+    query(
+        "The `next_cursor` of the previous page, instead of `page`. Neither skips nor repeats "
         "items while others are added or deleted. With other filters or another order it is rejected.",
-        schema_extra={"type": "string"},
+        type="string",
     ),
 ]
 

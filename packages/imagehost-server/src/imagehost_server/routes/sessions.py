@@ -155,7 +155,7 @@ async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Succe
 @operation("DELETE /v1/session", SessionRequirement.ONLY, summary="Sign out.")
 async def sign_out(request: ApiRequest) -> Response[Success[EndedSession]]:
     """End the session of the request's token, at once and in every process."""
-    await request.executors.database.run(request.host.sessions.delete, owner=request.account)
+    await request.call(request.host.sessions.delete)
     return without_session_cookies(request, ok(EndedSession(ended=True)))
 
 
@@ -164,9 +164,7 @@ async def list_sessions(
     request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
 ) -> Response[Success[SessionList]]:
     """Respond with a page of the caller's sessions that have not expired."""
-    sessions = await request.executors.database.run(
-        request.host.sessions.list, owner=request.account, page=page, per_page=per_page, cursor=cursor
-    )
+    sessions = await request.call(request.host.sessions.list, page=page, per_page=per_page, cursor=cursor)
     records = [session_record(session, request.auth.session_id) for session in sessions]
     return ok(SessionList(sessions=records, pagination=pagination(sessions)))
 
@@ -174,7 +172,7 @@ async def list_sessions(
 @operation("DELETE /v1/sessions/{session_id}", SessionRequirement.ONLY, summary="End one of your sessions.")
 async def delete_session(request: ApiRequest, session_id: SessionIdPath) -> Response[Success[Deleted]]:
     """End a session at once, in every process. Ending that of the request is signing out."""
-    await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
+    await request.call(request.host.sessions.delete, session_id)
     response = ok(Deleted(id=session_id, deleted=True))
     is_own = session_id == request.auth.session_id
     return without_session_cookies(request, response) if is_own else response

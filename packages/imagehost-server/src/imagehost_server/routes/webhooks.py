@@ -196,9 +196,7 @@ async def list_webhooks(
     request: ApiRequest, page: Page = None, per_page: PerPage = None, cursor: Cursor = None
 ) -> Response[Success[WebhookList]]:
     """Respond with a page of the caller's webhook endpoints."""
-    webhooks = await request.executors.database.run(
-        request.host.webhooks.list, owner=request.account, page=page, per_page=per_page, cursor=cursor
-    )
+    webhooks = await request.call(request.host.webhooks.list, page=page, per_page=per_page, cursor=cursor)
     return ok(WebhookList(webhooks=list(map(webhook_record, webhooks)), pagination=pagination(webhooks)))
 
 
@@ -221,9 +219,7 @@ async def create_webhook(
 @operation("GET /v1/webhooks/{webhook_id}", Scope.WEBHOOKS_MANAGE, summary="Get a webhook.")
 async def get_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Response[Success[WebhookRecord]]:
     """Respond with the record, without the secret."""
-    webhook = await request.executors.database.run(
-        request.host.webhooks.get, webhook_id, owner=request.account
-    )
+    webhook = await request.call(request.host.webhooks.get, webhook_id)
     return ok(webhook_record(webhook))
 
 
@@ -249,7 +245,7 @@ async def update_webhook(
 @operation("DELETE /v1/webhooks/{webhook_id}", Scope.WEBHOOKS_MANAGE, summary="Delete a webhook.")
 async def delete_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Response[Success[Deleted]]:
     """Delete an endpoint and cancel its pending deliveries."""
-    await request.executors.database.run(request.host.webhooks.delete, webhook_id, owner=request.account)
+    await request.call(request.host.webhooks.delete, webhook_id)
     return ok(Deleted(id=webhook_id, deleted=True))
 
 
@@ -258,9 +254,7 @@ async def delete_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Resp
 )
 async def test_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Response[Success[DeliveryRecord]]:
     """Respond with 201 and the delivery of an event of type `webhook.test`."""
-    delivery = await request.executors.database.run(
-        request.host.webhooks.test, webhook_id, owner=request.account
-    )
+    delivery = await request.call(request.host.webhooks.test, webhook_id)
     return ok(delivery_record(delivery), 201)
 
 
@@ -273,9 +267,7 @@ async def rotate_secret(
     request: ApiRequest, webhook_id: WebhookIdPath
 ) -> Response[Success[NewWebhookRecord]]:
     """Respond with the record and the new secret. For 24 hours deliveries are signed with both secrets."""
-    rotated = await request.executors.database.run(
-        request.host.webhooks.rotate_secret, webhook_id, owner=request.account
-    )
+    rotated = await request.call(request.host.webhooks.rotate_secret, webhook_id)
     return ok(new_webhook_record(rotated))
 
 
@@ -292,13 +284,8 @@ async def list_deliveries(
     cursor: Cursor = None,
 ) -> Response[Success[DeliveryList]]:
     """Respond with a page of deliveries."""
-    deliveries = await request.executors.database.run(
-        request.host.webhooks.deliveries,
-        webhook_id,
-        owner=request.account,
-        page=page,
-        per_page=per_page,
-        cursor=cursor,
+    deliveries = await request.call(
+        request.host.webhooks.deliveries, webhook_id, page=page, per_page=per_page, cursor=cursor
     )
     records = list(map(delivery_record, deliveries))
     return ok(DeliveryList(deliveries=records, pagination=pagination(deliveries)))
@@ -313,7 +300,5 @@ async def retry_delivery(
     request: ApiRequest, webhook_id: WebhookIdPath, delivery_id: DeliveryIdPath
 ) -> Response[Success[DeliveryRecord]]:
     """Respond with the delivery, which is due now."""
-    delivery = await request.executors.database.run(
-        request.host.webhooks.retry, webhook_id, delivery_id, owner=request.account
-    )
+    delivery = await request.call(request.host.webhooks.retry, webhook_id, delivery_id)
     return ok(delivery_record(delivery))

@@ -56,11 +56,9 @@ async def albums(request: WebRequest) -> Response[Any]:
 async def create_album(request: WebRequest) -> Response[Any]:
     """Create an album, and show it."""
     form = request.fields
-    host, account = request.host, request.account
     try:
-        album = await request.executors.database.run(
-            host.albums.create,
-            owner=account,
+        album = await request.call(
+            request.host.albums.create,
             name=form.get("name", ""),
             description=form.get("description", ""),
             is_public=_is_public(form),
@@ -80,12 +78,9 @@ async def own_album(request: WebRequest, album_id: FromPath[str]) -> Response[An
 async def update_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Change an album, and show it."""
     form = request.fields
-    host, account = request.host, request.account
     changes = {name: form[name] for name in ("name", "description") if name in form}
     try:
-        await request.executors.database.run(
-            lambda: host.albums.update(album_id, owner=account, is_public=_is_public(form), **changes)
-        )
+        await request.call(request.host.albums.update, album_id, is_public=_is_public(form), **changes)
     except ValidationError as error:
         return await _show_album(request, album_id, failure=error)
     return see_other(request, f"/albums/{album_id}", "saved")
@@ -95,11 +90,7 @@ async def update_album(request: WebRequest, album_id: FromPath[str]) -> Response
 async def delete_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Delete an album, with its images if the form says so, and show the others."""
     form = request.fields
-    await request.executors.database.run(
-        lambda: request.host.albums.delete(
-            album_id, owner=request.account, delete_images=form.get("images") == "delete"
-        )
-    )
+    await request.call(request.host.albums.delete, album_id, delete_images=form.get("images") == "delete")
     return see_other(request, "/albums", "deleted")
 
 
@@ -121,8 +112,7 @@ async def revoke_share(
     request: WebRequest, album_id: FromPath[str], share_id: FromPath[str]
 ) -> Response[Any]:
     """Revoke a share link of an album, and show the album."""
-    delete = request.host.albums.delete_share
-    await request.executors.database.run(delete, album_id, share_id, owner=request.account)
+    await request.call(request.host.albums.delete_share, album_id, share_id)
     return see_other(request, f"/albums/{album_id}", "saved")
 
 
@@ -294,7 +284,7 @@ async def album_archive(request: WebRequest, album_id: FromPath[str]) -> Respons
 async def own_album_archive(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Return all images of an album of the account as a ZIP archive, the newest first."""
     host, account = request.host, request.account
-    album = await request.executors.database.run(host.albums.get, album_id, owner=account)
+    album = await request.call(host.albums.get, album_id)
     return _archive(request, album.name, host.images.iter(owner=account, album_id=album))
 
 

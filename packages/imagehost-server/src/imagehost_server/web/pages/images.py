@@ -173,7 +173,7 @@ LIFETIMES = (3_600, 86_400, 604_800, 2_592_000)
 @page("/images/{image_id:str}", sign_in=True)
 async def own_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Show an image of the account."""
-    image = await request.executors.database.run(request.host.images.get, image_id, owner=request.account)
+    image = await request.call(request.host.images.get, image_id)
     return await _show(request, image)
 
 
@@ -186,11 +186,11 @@ async def update_image(request: WebRequest, image_id: FromPath[str]) -> Response
         changes["album_id"] = form["album_id"] or None
     if form.get("is_public", "").lower() in BOOLEANS:
         changes["is_public"] = BOOLEANS[form["is_public"].lower()]
-    database, host = request.executors.database, request.host
+    images = request.host.images
     try:
-        await database.run(lambda: host.images.update(image_id, owner=request.account, **changes))
+        await request.call(images.update, image_id, **changes)
     except ValidationError as error:
-        image = await database.run(host.images.get, image_id, owner=request.account)
+        image = await request.call(images.get, image_id)
         return await _show(request, image, failure=error)
     return see_other(request, f"/images/{image_id}", "saved")
 
@@ -198,7 +198,7 @@ async def update_image(request: WebRequest, image_id: FromPath[str]) -> Response
 @page("/images/{image_id:str}/delete", method="POST", sign_in=True)
 async def delete_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Delete an image for good, and show the others."""
-    await request.executors.database.run(request.host.images.delete, image_id, owner=request.account)
+    await request.call(request.host.images.delete, image_id)
     return see_other(request, "/images", "deleted")
 
 
@@ -206,15 +206,13 @@ async def delete_image(request: WebRequest, image_id: FromPath[str]) -> Response
 async def sign_image(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
     """Show a signed URL of an image, or of a variant of it, which gives access until it expires."""
     form = request.fields
-    database, host = request.executors.database, request.host
+    images = request.host.images
     text = form.get("expires_in", "")
     seconds = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
     parameters = {name: form[name] for name in TRANSFORM_PARAMETERS if form.get(name)}
-    image = await database.run(host.images.get, image_id, owner=request.account)
+    image = await request.call(images.get, image_id)
     try:
-        signed = await database.run(
-            host.images.signed_url, image_id, parameters, owner=request.account, expires_in=seconds
-        )
+        signed = await request.call(images.signed_url, image_id, parameters, expires_in=seconds)
     except (BadRequestError, ValidationError) as error:
         return await _show(request, image, failure=error)
     return await _show(request, image, signed_url=signed)

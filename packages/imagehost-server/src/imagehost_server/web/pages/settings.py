@@ -53,7 +53,7 @@ async def renew_signing_secret(request: WebRequest) -> Response[Any]:
 @page("/settings/sessions/{session_id:str}/end", method="POST", sign_in=True)
 async def end_session(request: WebRequest, session_id: FromPath[str]) -> Response[Any]:
     """End another session of the account at once."""
-    await request.executors.database.run(request.host.sessions.delete, session_id, owner=request.account)
+    await request.call(request.host.sessions.delete, session_id)
     return see_other(request, "/settings#sessions")
 
 
@@ -63,9 +63,7 @@ async def create_key(request: WebRequest) -> Response[Any]:
     form = request.fields
     scopes = PRESETS.get(form.get("preset", ""), frozenset())
     try:
-        created = await request.executors.database.run(
-            request.host.keys.create, owner=request.account, name=form.get("name", ""), scopes=scopes
-        )
+        created = await request.call(request.host.keys.create, name=form.get("name", ""), scopes=scopes)
     except ValidationError as error:
         return await _show(request, failure=error)
     return await _show(request, created=created)
@@ -74,7 +72,7 @@ async def create_key(request: WebRequest) -> Response[Any]:
 @page("/settings/keys/{key_id:str}/revoke", method="POST", sign_in=True)
 async def revoke_key(request: WebRequest, key_id: FromPath[str]) -> Response[Any]:
     """Revoke an API key at once."""
-    await request.executors.database.run(request.host.keys.delete, key_id, owner=request.account)
+    await request.call(request.host.keys.delete, key_id)
     return see_other(request, "/settings#keys")
 
 

@@ -69,23 +69,21 @@ async def update_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Resp
 @page(f"{PATH}/{{webhook_id:str}}/test", method="POST", sign_in=True)
 async def test_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Send a webhook a test event."""
-    await request.executors.database.run(request.host.webhooks.test, webhook_id, owner=request.account)
+    await request.call(request.host.webhooks.test, webhook_id)
     return see_other(request, f"{PATH}/{webhook_id}", "event_sent")
 
 
 @page(f"{PATH}/{{webhook_id:str}}/rotate-secret", method="POST", sign_in=True)
 async def rotate_secret(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Replace the secret of a webhook, and show the new one once."""
-    created = await request.executors.database.run(
-        request.host.webhooks.rotate_secret, webhook_id, owner=request.account
-    )
+    created = await request.call(request.host.webhooks.rotate_secret, webhook_id)
     return await _show(request, webhook_id, created=created)
 
 
 @page(f"{PATH}/{{webhook_id:str}}/delete", method="POST", sign_in=True)
 async def delete_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Response[Any]:
     """Delete a webhook with its deliveries."""
-    await request.executors.database.run(request.host.webhooks.delete, webhook_id, owner=request.account)
+    await request.call(request.host.webhooks.delete, webhook_id)
     return see_other(request, PATH, "deleted")
 
 
@@ -94,16 +92,12 @@ async def retry_delivery(
     request: WebRequest, webhook_id: FromPath[str], delivery_id: FromPath[str]
 ) -> Response[Any]:
     """Make a delivery due now."""
-    await request.executors.database.run(
-        request.host.webhooks.retry, webhook_id, delivery_id, owner=request.account
-    )
+    await request.call(request.host.webhooks.retry, webhook_id, delivery_id)
     return see_other(request, f"{PATH}/{webhook_id}", "event_sent")
 
 
 async def _show_all(request: WebRequest, *, failure: ImageHostError | None = None) -> Response[Any]:
-    listed = await request.executors.database.run(
-        request.host.webhooks.list, owner=request.account, per_page=LISTED
-    )
+    listed = await request.call(request.host.webhooks.list, per_page=LISTED)
     return request.render(
         "webhooks.html",
         events=list(EVENT_TYPES),
@@ -120,10 +114,9 @@ async def _show(
     created: WebhookWithSecret | None = None,
 ) -> Response[Any]:
     cursor = request.query_params.get("cursor")
-    host, account, database = request.host, request.account, request.executors.database
-    shown = await database.run(host.webhooks.get, webhook_id, owner=account)
-    deliveries = await database.run(
-        host.webhooks.deliveries, shown, owner=account, per_page=DELIVERIES_PER_PAGE, cursor=cursor
+    shown = await request.call(request.host.webhooks.get, webhook_id)
+    deliveries = await request.call(
+        request.host.webhooks.deliveries, shown, per_page=DELIVERIES_PER_PAGE, cursor=cursor
     )
     return request.render(
         "webhook.html",
