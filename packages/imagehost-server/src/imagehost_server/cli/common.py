@@ -24,21 +24,18 @@ DATA_VARIABLE = "IMAGEHOST_DATA"
 F = TypeVar("F", bound=Callable[..., None])
 
 
-def data_option(command: F) -> F:
-    """Add the `--data` option for an existing directory, which every command except `serve` has."""
-    return _data_option("Data directory.", exists=True)(command)
-
-
-def new_data_option(command: F) -> F:
-    """Add the `--data` option for a directory that the command creates."""
-    return _data_option("Data directory; created if it does not exist.", exists=False)(command)
-
-
 def _data_option(text: str, *, exists: bool) -> Callable[[F], F]:
     kind = click.Path(exists=exists, file_okay=False, path_type=Path)
     return click.option(
         "--data", type=kind, required=True, metavar="DIR", envvar=DATA_VARIABLE, show_envvar=True, help=text
     )
+
+
+data_option = _data_option("Data directory.", exists=True)
+"""The option `--data DIR` for an existing data directory."""
+
+new_data_option = _data_option("Data directory; created if it does not exist.", exists=False)
+"""The option `--data DIR` for a data directory that the command may create."""
 
 
 @contextmanager
@@ -148,3 +145,10 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 def _ignore(_done: int, _total: int) -> None:
     pass
+
+
+def show_status(text: str = "") -> None:
+    """Replace the line of the progress on a terminal, such as before something else is printed."""
+    if sys.stderr.isatty():
+        # Return to the start of the line, and erase it (ECMA-48, EL).
+        click.echo(f"\r\x1b[K{text}", nl=False, err=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from imagehost_core.maintenance.importers.service import (
     ImportStatus,
 )
 from imagehost_core.maintenance.importers.sources import SourceItem
-from imagehost_server.cli.common import cli_errors, counted, data_option, open_host
+from imagehost_server.cli.common import cli_errors, counted, data_option, open_host, show_status
 
 NOT_TAKEN = (ImportStatus.OMITTED, ImportStatus.FAILED)
 """The outcomes that the report lists."""
@@ -137,7 +136,6 @@ class _Report:
         self._host = host
         self._as_json = as_json
         self._found = 0
-        self._shows_progress = sys.stderr.isatty()
         self._mapping: _CsvWriter | None = None
         if mapping is not None:
             self._mapping = csv.writer(mapping)
@@ -161,21 +159,15 @@ class _Report:
             entry |= {"reason": result.reason} if result.reason else {}
             click.echo(json.dumps(entry))
         elif result.status in NOT_TAKEN:
-            self._clear()
+            show_status()
             click.echo(f"{result.status}: {result.source_id}: {result.reason}")
-        if self._shows_progress:
-            done = sum(self.counts.values())
-            click.echo(f"\r{done} of {counted(self._found, 'file')} found so far\x1b[K", nl=False, err=True)
+        show_status(f"{self.counts.total()} of {counted(self._found, 'file')} found so far")
 
     def finish(self) -> None:
         """Print the counts."""
-        self._clear()
+        show_status()
         counts = {status.value: self.counts[status] for status in ImportStatus}
         if self._as_json:
             click.echo(json.dumps({"counts": counts}))
         else:
             click.echo(", ".join(f"{count} {status}" for status, count in counts.items()))
-
-    def _clear(self) -> None:
-        if self._shows_progress:
-            click.echo("\r\x1b[K", nl=False, err=True)

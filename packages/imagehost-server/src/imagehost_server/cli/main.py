@@ -139,23 +139,32 @@ def retry_webhooks(data: Path) -> None:
         click.echo(f"Deliveries due now: {host.webhooks.retry_all_now()}")
 
 
-main.add_command(fsck)
+for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+    main.add_command(command)
 
-main.add_command(gc)
+for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+    main.add_command(command)
 
-main.add_command(import_images)
+for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+    main.add_command(command)
 
-main.add_command(users)
+for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+    main.add_command(command)
 
-main.add_command(keys)
+for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+    main.add_command(command)
 
-main.add_command(backup)
+for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+    main.add_command(command)
 
-main.add_command(restore_command)
+for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+    main.add_command(command)
 
-main.add_command(adopt_command)
+for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+    main.add_command(command)
 
-main.add_command(upgrade)
+for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+    main.add_command(command)
 
 
 def format_settings(resolved: Iterable[ResolvedSetting]) -> str:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
-from abc import ABC, abstractmethod
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Collection
 from enum import IntEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 import attrs
 import click
 
 from imagehost_core import Finding
-from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, FindingKind
+from imagehost_core.maintenance.check.findings import CheckProgress, FindingKind
 from imagehost_core.maintenance.installation import adopt
 from imagehost_core.storage.layout import DataLayout
 from imagehost_server.cli.archives import json_option
@@ -27,7 +23,9 @@ from imagehost_server.cli.common import (
     data_option,
     load_settings,
     open_host,
+    progress_bar,
     require_owner,
+    show_status,
 )
 
 
@@ -47,30 +45,43 @@ NEEDS_BACKUP = frozenset(
 """The kinds of findings whose data can only come back from a backup."""
 
 
-class CheckReport(ABC):
-    """The report of a check. Findings are printed one by one, so that memory does not grow with them.
+class CheckReport:
+    """What a check has found: a line for each finding and a summary, or one JSON object.
 
     Args:
         data: The data directory.
-        repair: Whether findings are repaired.
-        quick: Whether files are not read.
+        repair: Whether the check repairs.
+        quick: Whether it reads no file.
+        as_json: Whether to print JSON, with each finding on a line.
 
     Attributes:
         images: The number of images that were checked.
     """
 
-    def __init__(self, data: Path, *, repair: bool, quick: bool) -> None:
+    def __init__(self, data: Path, *, repair: bool, quick: bool, as_json: bool) -> None:
         self.images = 0
-        self._data, self._repair, self._quick = data, repair, quick
+        self._data, self._repair, self._quick, self._as_json = data, repair, quick, as_json
         self._found: Counter[FindingKind] = Counter()
         self._repaired: Counter[FindingKind] = Counter()
 
     def add(self, finding: Finding) -> None:
-        """Print and count a finding."""
-        is_first = not self._found
+        """Count and print a finding."""
+        kind, is_first = finding.kind.value, not self._found
+        # Before it is printed: an interruption from then on reports it.
         self._found[finding.kind] += 1
         self._repaired[finding.kind] += finding.is_repaired
-        self._print(finding, is_first=is_first)
+        show_status()
+        if self._as_json:
+            value = {
+                "kind": kind,
+                "id": finding.id,
+                "details": finding.details,
+                "repair": finding.repair or None,
+            }
+            click.echo(('{"findings": [\n' if is_first else ",\n") + json.dumps(value), nl=False)
+        else:
+            repaired = f" [repaired: {finding.repair}]" if finding.is_repaired else ""
+            click.echo(f"{kind}: {finding.id}: {finding.details}{repaired}")
 
     def finish(self, status: ExitStatus, error: str) -> int:
         """Print the end of the report, and return the exit status.
@@ -79,33 +90,20 @@ class CheckReport(ABC):
             status: The status of the check itself.
             error: Why it ended early; "" if it did not.
         """
+        show_status()
+        left = [kind for kind in self._found if self._found[kind] > self._repaired[kind]]
         total = int(status)
         if self._repaired.total():
             total += ExitStatus.REPAIRED
-        if self._left:
+        if left:
             total += ExitStatus.LEFT
-        self._print_end(total, error)
+        if self._as_json:
+            self._print_json(total, error)
+        else:
+            self._print_summary(left, error)
         return total
 
-    @property
-    def _left(self) -> int:
-        return self._found.total() - self._repaired.total()
-
-    @abstractmethod
-    def _print(self, finding: Finding, *, is_first: bool) -> None: ...
-
-    @abstractmethod
-    def _print_end(self, status: int, error: str) -> None: ...
-
-
-class TextReport(CheckReport):
-    """A line for each finding, and a summary."""
-
-    def _print(self, finding: Finding, *, is_first: bool) -> None:  # noqa: ARG002 - all lines are alike
-        repair = f" [repaired: {finding.repair}]" if finding.is_repaired else ""
-        click.echo(f"{finding.kind.value}: {finding.id}: {finding.details}{repair}")
-
-    def _print_end(self, status: int, error: str) -> None:  # noqa: ARG002 - the shell has it
+    def _print_summary(self, left: Collection[FindingKind], error: str) -> None:
         if error:
             click.echo(f"Error: {error}", err=True)
         checked = f"Checked {counted(self.images, 'image')} in {self._data}"
@@ -113,27 +111,12 @@ class TextReport(CheckReport):
             click.echo(f"{checked}: nothing is wrong" if not error else checked)
             return
         click.echo(f"{checked}: {counted(self._found.total(), 'finding')}, {self._repaired.total()} repaired")
-        left = [kind for kind in self._found if self._found[kind] > self._repaired[kind]]
         if NEEDS_BACKUP.intersection(left):
             click.echo("Missing and corrupt masters and tables can only come back from a backup.")
         if left and not self._repair:
             click.echo("`imagehost fsck --repair` repairs what can be repaired.")
 
-
-class JsonReport(CheckReport):
-    """One JSON object; each finding is a line of it."""
-
-    def _print(self, finding: Finding, *, is_first: bool) -> None:
-        value = {
-            "kind": finding.kind.value,
-            "id": finding.id,
-            "details": finding.details,
-            "repair": finding.repair or None,
-        }
-        start = '{"findings": [\n' if is_first else ",\n"
-        click.echo(start + json.dumps(value), nl=False)
-
-    def _print_end(self, status: int, error: str) -> None:
+    def _print_json(self, status: int, error: str) -> None:
         click.echo('{"findings": [' if not self._found else "\n", nl=False)
         counts = {
             kind.value: {"found": self._found[kind], "repaired": self._repaired[kind]} for kind in FindingKind
@@ -146,71 +129,11 @@ class JsonReport(CheckReport):
             "images": self.images,
             "found": self._found.total(),
             "repaired": self._repaired.total(),
-            "left": self._left,
+            "left": self._found.total() - self._repaired.total(),
             "error": error or None,
             "status": status,
         }
         click.echo("], " + json.dumps(end)[1:])
-
-
-_CLEAR_LINE = "\r\x1b[K"
-"""Return to the start of the line, and erase it (ECMA-48, EL)."""
-
-
-class CheckProgressBar:
-    """A bar for the check of the images, and the name of each other check while it runs.
-
-    Attributes:
-        images: The number of images that were checked.
-    """
-
-    def __init__(self) -> None:
-        self.images = 0
-        self._is_visible = sys.stderr.isatty()
-        self._bars = ExitStack()
-        # `click.progressbar` returns a class that click does not export.
-        self._bar: Any = None
-        self._done = 0
-
-    def report(self, progress: CheckProgress) -> None:
-        """Show the progress."""
-        if progress.check is CheckName.IMAGES:
-            self.images = progress.done
-        if not self._is_visible:
-            return
-        if progress.total is None:
-            self._close()
-            click.echo(f"{_CLEAR_LINE}checking {progress.check.value}", nl=False, err=True)
-            return
-        if self._bar is None:
-            self.clear()
-            bar = click.progressbar(
-                length=progress.total,
-                label=f"checking {progress.check.value}",
-                file=sys.stderr,
-                show_pos=True,
-            )
-            self._bar = self._bars.enter_context(bar)
-        self._bar.update(progress.done - self._done)
-        self._done = progress.done
-
-    def clear(self) -> None:
-        """Erase the line, before something else is printed."""
-        if self._is_visible:
-            click.echo(_CLEAR_LINE, nl=False, err=True)
-
-    def __enter__(self) -> CheckProgressBar:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._close()
-        self.clear()
-
-    def _close(self) -> None:
-        self._bars.close()
-        self._bar, self._done = None, 0
 
 
 @click.command("adopt")
@@ -299,7 +222,7 @@ def fsck(context: click.Context, data: Path, repair: bool, quick: bool, as_json:
       8   the check failed
       32  the check was interrupted
     """  # noqa: D301 - the escape sequence is click's
-    report: CheckReport = (JsonReport if as_json else TextReport)(data, repair=repair, quick=quick)
+    report = CheckReport(data, repair=repair, quick=quick, as_json=as_json)
     context.exit(_run(report, data, repair=repair, quick=quick))
 
 
@@ -348,11 +271,17 @@ def _run(report: CheckReport, data: Path, *, repair: bool, quick: bool) -> int:
     """Check a data directory, and return the exit status; an error never looks like a repair (status 1)."""
     error, status = "", ExitStatus.CLEAN
     try:
-        with open_host(data, recover=False) as host, CheckProgressBar() as bar:
-            for finding in host.check(repair=repair, quick=quick, progress=bar.report):
-                bar.clear()
+        with open_host(data, recover=False) as host, progress_bar("checking images") as show:
+
+            def show_progress(progress: CheckProgress) -> None:
+                if progress.total is None:
+                    show_status(f"checking {progress.check.value}")
+                else:
+                    report.images = progress.done
+                    show(progress.done, progress.total)
+
+            for finding in host.check(repair=repair, quick=quick, progress=show_progress):
                 report.add(finding)
-            report.images = bar.images
     except click.ClickException as failure:
         error, status = failure.format_message(), ExitStatus.FAILED
     except (KeyboardInterrupt, click.Abort):
