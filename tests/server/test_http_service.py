@@ -137,7 +137,7 @@ def test_no_schema_has_what_generators_of_clients_do_not_support(document: dict[
             assert not isinstance(item.get("const"), bool), (name, member)
             assert "default" not in item, (name, member)
     assert "anyOf" not in str(document["webhooks"])
-    assert set(schemas["DeletedImage"]["required"]) == {"id", "deleted"}
+    assert set(schemas["Deleted"]["required"]) == {"id", "deleted"}
     assert schemas["SignedUrlRequest"]["properties"]["expires_in"]["description"].endswith("Default: `3600`.")
 
 

@@ -17,7 +17,7 @@ from imagehost_core import ImageHost, InternalError
 from imagehost_core.ids import new_image_id
 from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
-from imagehost_server.background.cleanup import periodic_cleanup
+from imagehost_server.background.periodic import periodic_cleanup
 from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import running
 

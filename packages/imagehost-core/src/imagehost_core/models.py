@@ -461,7 +461,13 @@ class SessionWithToken:
 
 @frozen
 class AccountUsage:
-    """The numbers of images and albums of an account, and the total size of the masters in bytes."""
+    """What an account stores.
+
+    Attributes:
+        images: The number of images.
+        albums: The number of albums.
+        bytes: Bytes of all masters.
+    """
 
     images: int
     albums: int

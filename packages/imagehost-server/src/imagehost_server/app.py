@@ -21,7 +21,7 @@ from imagehost_core.settings import SQLITE
 from imagehost_server._executors import Executors
 from imagehost_server.auth.identity import PREFIXES, IdentityMiddleware, require_access
 from imagehost_server.background import running_sender
-from imagehost_server.background.cleanup import periodic_cleanup
+from imagehost_server.background.periodic import periodic_cleanup
 from imagehost_server.background.purge_sender import running_purge_sender
 from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
 from imagehost_server.delivery.fast_path import FastPath

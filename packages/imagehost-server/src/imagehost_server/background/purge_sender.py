@@ -11,12 +11,13 @@ import logging
 import ssl
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from imagehost_core import ImageHost
 from imagehost_core.cache_purges import CachePurge, PurgeAttempt
 from imagehost_core.webhooks import Endpoint
+from imagehost_server.background.periodic import running_periodically
 from imagehost_server.http.outgoing import UnreachableError, request
 
 POLL_SECONDS = 5.0
@@ -39,16 +40,36 @@ async def running_purge_sender(host: ImageHost, poll_seconds: float = POLL_SECON
         host: The host.
         poll_seconds: Time between two polls for purges that other processes have recorded.
     """
-    if not host.cache_purges.is_enabled:
+    purges, loop = host.cache_purges, asyncio.get_running_loop()
+    if not purges.is_enabled:
         yield
         return
-    sender = _PurgeSender(host, poll_seconds)
-    task = asyncio.create_task(sender.run(), name="purge sender")
-    try:
-        yield
-    finally:
-        sender.stop()
-        await task
+    tls = ssl.create_default_context()
+
+    def seconds_to_next() -> float:
+        next_attempt_at = purges.next_attempt_at()
+        if next_attempt_at is None:
+            return poll_seconds
+        return min(max(0.0, (next_attempt_at - host.now()).total_seconds()), poll_seconds)
+
+    async def send_due() -> float:
+        """Send what is due; return the seconds until the next attempt or poll."""
+        try:
+            seconds = await asyncio.to_thread(seconds_to_next)
+            if seconds > 0:
+                return seconds
+            await send_due_purges(host, tls)
+            return await asyncio.to_thread(seconds_to_next)
+        except Exception:
+            log.exception("cache purge query failed; retrying")
+            return RETRY_SECONDS
+
+    async with running_periodically(send_due, "purge sender") as wake:
+        unsubscribe = purges.subscribe(lambda: loop.call_soon_threadsafe(wake.set))
+        try:
+            yield
+        finally:
+            unsubscribe()
 
 
 async def send_due_purges(host: ImageHost, tls: ssl.SSLContext) -> int:
@@ -63,56 +84,6 @@ async def send_due_purges(host: ImageHost, tls: ssl.SSLContext) -> int:
         attempts = await asyncio.gather(*(_send(host, purge, tls) for purge in purges))
         await asyncio.to_thread(host.cache_purges.report, attempts)
     return len(purges)
-
-
-class _PurgeSender:
-    """The sender of a server process.
-
-    Args:
-        host: The host.
-        poll_seconds: Time between two polls for purges that other processes have recorded.
-    """
-
-    def __init__(self, host: ImageHost, poll_seconds: float) -> None:
-        self._host, self._poll_seconds = host, poll_seconds
-        self._tls = ssl.create_default_context()
-        self._wake = asyncio.Event()
-        self._is_stopping = False
-
-    def stop(self) -> None:
-        """Make `run` return, after the requests in progress."""
-        self._is_stopping = True
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Send until `stop` is called."""
-        loop = asyncio.get_running_loop()
-        unsubscribe = self._host.cache_purges.subscribe(lambda: loop.call_soon_threadsafe(self._wake.set))
-        try:
-            while not self._is_stopping:
-                self._wake.clear()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), await self._send_due())
-        finally:
-            unsubscribe()
-
-    async def _send_due(self) -> float:
-        """Send what is due; return the seconds until the next attempt or poll."""
-        try:
-            seconds = await asyncio.to_thread(self._seconds_to_next)
-            if seconds > 0:
-                return seconds
-            await send_due_purges(self._host, self._tls)
-            return await asyncio.to_thread(self._seconds_to_next)
-        except Exception:
-            log.exception("cache purge query failed; retrying")
-            return RETRY_SECONDS
-
-    def _seconds_to_next(self) -> float:
-        next_attempt_at = self._host.cache_purges.next_attempt_at()
-        if next_attempt_at is None:
-            return self._poll_seconds
-        return min(max(0.0, (next_attempt_at - self._host.now()).total_seconds()), self._poll_seconds)
 
 
 async def _send(host: ImageHost, purge: CachePurge, tls: ssl.SSLContext) -> PurgeAttempt:

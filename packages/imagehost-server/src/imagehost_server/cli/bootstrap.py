@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import struct
 import zlib
-from math import sin
 from pathlib import Path
 
 from attrs import field, frozen
@@ -131,13 +130,8 @@ WIDTH, HEIGHT = 640, 400
 
 NAME = "sample.png"
 
-SKY_TOP, SKY_BOTTOM = (38, 24, 74), (255, 153, 94)
-
-SUN, SEA = (255, 233, 168), (24, 42, 84)
-
-SUN_X, SUN_Y, SUN_RADIUS = 420, 230, 54
-
-HORIZON = 270
+TOP, BOTTOM = (38, 24, 74), (255, 153, 94)
+"""The colours of an evening sky."""
 
 
 def write_sample(directory: Path) -> Path:
@@ -149,25 +143,15 @@ def write_sample(directory: Path) -> Path:
 
 
 def sample_png() -> bytes:
-    """Return the sample image as a PNG."""
+    """Return the sample image as a PNG: a gradient."""
     rows = b"".join(
-        b"\0" + bytes(channel for x in range(WIDTH) for channel in _pixel(x, y)) for y in range(HEIGHT)
+        b"\0"
+        + bytes(top + (bottom - top) * y // HEIGHT for top, bottom in zip(TOP, BOTTOM, strict=True)) * WIDTH
+        for y in range(HEIGHT)
     )
     header = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 2, 0, 0, 0)
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)
-
-
-def _pixel(x: int, y: int) -> tuple[int, int, int]:
-    if y >= HORIZON:
-        reflection = abs(x - SUN_X) < SUN_RADIUS - 0.25 * (y - HORIZON) + 9 * sin(y * 0.9)
-        return SUN if reflection and y % 5 < 2 else SEA
-    if (x - SUN_X) ** 2 + (y - SUN_Y) ** 2 < SUN_RADIUS**2:
-        return SUN
-    red, green, blue = (
-        top + (bottom - top) * y // HORIZON for top, bottom in zip(SKY_TOP, SKY_BOTTOM, strict=True)
-    )
-    return red, green, blue
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

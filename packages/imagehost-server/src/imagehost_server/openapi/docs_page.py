@@ -73,35 +73,25 @@ class ApiDescription:
         *,
         registration: bool = False,
     ) -> None:
-        self._arguments = (tuple(routes), base_url, delivery_url)
-        self._registration = registration
+        self._routes, self._registration = tuple(routes), registration
+        self._base_url, self._delivery_url = base_url, delivery_url
 
     @cached_property
     def document(self) -> RawResponse:
         """The OpenAPI document."""
-        tree = document(*self._arguments, registration=self._registration)
+        tree = document(self._routes, self._base_url, self._delivery_url, registration=self._registration)
         return RawResponse(200, msgspec.json.encode(tree), JSON_HEADERS)
 
-    @cached_property
-    def docs(self) -> RawResponse:
+    @property
+    def page(self) -> RawResponse:
         """The HTML page."""
-        return docs_page(*self._arguments[1:])
-
-
-def docs_page(base_url: str, delivery_url: str) -> RawResponse:
-    """Return the page.
-
-    Args:
-        base_url: The base URL of the API, which ends in `/v1`.
-        delivery_url: The base URL of images.
-    """
-    headers = (
-        ("content-type", "text/html; charset=utf-8"),
-        ("content-security-policy", content_security_policy(base_url, delivery_url)),
-        ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
-    )
-    return RawResponse(200, PAGE.format(path=urlsplit(base_url).path).encode(), headers)
+        headers = (
+            ("content-type", "text/html; charset=utf-8"),
+            ("content-security-policy", content_security_policy(self._base_url, self._delivery_url)),
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+        )
+        return RawResponse(200, PAGE.format(path=urlsplit(self._base_url).path).encode(), headers)
 
 
 def content_security_policy(base_url: str, delivery_url: str) -> str:

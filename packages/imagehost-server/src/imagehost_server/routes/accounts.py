@@ -147,21 +147,6 @@ def _password_errors(name: str, members: Mapping[str, object]) -> list[FieldErro
 
 
 @frozen(kw_only=True)
-class UsageRecord:
-    """The storage used by an account: bytes of masters, and numbers of images and albums.
-
-    Attributes:
-        bytes: Bytes of all masters.
-        images: The number of images.
-        albums: The number of albums.
-    """
-
-    bytes: int
-    images: int
-    albums: int
-
-
-@frozen(kw_only=True)
 class QuotaRecord:
     """The quota of an account and what remains of it, in bytes; `null` without a quota.
 
@@ -203,7 +188,7 @@ class AccountRecord:
     """
 
     account: AccountSummary
-    usage: UsageRecord
+    usage: AccountUsage
     quota: QuotaRecord
     limits: list[LimitRecord]
 
@@ -249,7 +234,7 @@ class ManagedAccountRecord:
     quota_bytes: int | None
     suspended: bool
     created_at: datetime
-    usage: UsageRecord
+    usage: AccountUsage
 
 
 def managed_account_record(account: Account, usage: AccountUsage) -> ManagedAccountRecord:
@@ -260,7 +245,7 @@ def managed_account_record(account: Account, usage: AccountUsage) -> ManagedAcco
         limits=record_of(LimitOverridesRecord, account.limits),
         quota_bytes=account.limits.quota_bytes,
         suspended=account.suspended_at is not None,
-        usage=record_of(UsageRecord, usage),
+        usage=usage,
     )
 
 
@@ -269,7 +254,7 @@ def account_record(overview: AccountOverview) -> AccountRecord:
     usage, quota = overview.usage, overview.quota_bytes
     return AccountRecord(
         account=record_of(AccountSummary, overview.account),
-        usage=record_of(UsageRecord, usage),
+        usage=usage,
         quota=QuotaRecord(bytes=quota or None, remaining=max(0, quota - usage.bytes) if quota else None),
         limits=[
             record_of(LimitRecord, window, reset=datetime.fromtimestamp(window.reset, UTC))

@@ -58,19 +58,6 @@ AlbumName = Annotated[str, member("1–100 characters, after trimming.", minLeng
 ImageIds = Annotated[list[str], member("The ids of the images.", minItems=1, maxItems=MAX_IMAGES_PER_REQUEST)]
 
 
-class NewAlbum(JsonBody, kw_only=True):
-    """The body of `POST /albums`."""
-
-    name: AlbumName
-    description: Description = ""
-    is_public: IsPublic = True
-
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the values."""
-        host.albums.validate(members)
-
-
 class AlbumChanges(JsonBody, kw_only=True):
     """The body of `PATCH /albums/{id}`; omitted members keep their values."""
 
@@ -82,6 +69,14 @@ class AlbumChanges(JsonBody, kw_only=True):
     def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
         """Raise the errors of the values."""
         host.albums.validate(members)
+
+
+class NewAlbum(AlbumChanges, kw_only=True):
+    """The body of `POST /albums`."""
+
+    name: AlbumName
+    description: Description = ""
+    is_public: IsPublic = True
 
 
 class AlbumMembers(JsonBody, kw_only=True):

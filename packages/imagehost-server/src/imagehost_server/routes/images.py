@@ -34,7 +34,7 @@ from imagehost_core.transform import (
 from imagehost_core.uploads import MAX_FILENAME_BYTES
 from imagehost_server.http.responses import Success, encode_record, error_dict, ok
 from imagehost_server.routes.body import Description, IsPublic, JsonBody, member, set_fields
-from imagehost_server.routes.handler import ApiRequest, operation
+from imagehost_server.routes.handler import ApiRequest, Deleted, operation
 from imagehost_server.routes.lists import (
     GALLERY_PARAMETERS,
     Cursor,
@@ -320,19 +320,6 @@ class SignedUrls:
     items: list[SignedUrlRecord]
 
 
-@frozen
-class DeletedImage:
-    """The id of a deleted image.
-
-    Attributes:
-        id: Identifier.
-        deleted: Always true.
-    """
-
-    id: ImageId
-    deleted: bool
-
-
 @frozen(kw_only=True)
 class SignedUrl:
     """An image URL with the parameters `exp` and `sig`, and when it expires.
@@ -402,10 +389,10 @@ async def update_image(
     Scope.IMAGES_DELETE,
     summary="Delete one of your images and all its variants permanently.",
 )
-async def delete_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Success[DeletedImage]]:
+async def delete_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Success[Deleted]]:
     """Respond once all bytes of the image are deleted."""
     image = await request.call(request.host.images.delete, image_id)
-    return ok(DeletedImage(image.id, deleted=True))
+    return ok(Deleted(id=image.id, deleted=True))
 
 
 @operation(

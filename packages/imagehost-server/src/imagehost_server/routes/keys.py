@@ -56,17 +56,8 @@ class NewKey(JsonBody, kw_only=True):
         host.keys.validate(parse_key_members(members))
 
 
-class KeyChanges(JsonBody, kw_only=True):
+class KeyChanges(NewKey, kw_only=True):
     """The body of `PATCH /keys/{id}`; omitted members keep their values."""
-
-    name: KeyName | UnsetType = UNSET
-    scopes: Scopes | UnsetType = UNSET
-    expires_at: ExpiresAt = UNSET
-
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the values."""
-        host.keys.validate(parse_key_members(members))
 
 
 def parse_key_members(members: Mapping[str, object]) -> dict[str, object]:

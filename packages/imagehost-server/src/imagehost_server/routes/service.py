@@ -211,19 +211,15 @@ def _has_metrics_token(request: ApiRequest) -> bool:
 @operation("GET /v1/openapi.json", None, summary="Get the OpenAPI document.", media_type="application/json")
 async def openapi_json(request: ApiRequest) -> Response[bytes]:
     """Respond with the OpenAPI document, without envelope."""
-    return await _described(request, "document")
+    # In a thread: the first request makes it.
+    description = request.app.state["api_description"]
+    return to_litestar(await request.executors.database.run(getattr, description, "document"))
 
 
 @operation("GET /v1/docs", None, summary="Get the API reference as an HTML page.", media_type="text/html")
 async def docs(request: ApiRequest) -> Response[bytes]:
     """Respond with a page that shows the document and can send requests."""
-    return await _described(request, "docs")
-
-
-async def _described(request: ApiRequest, name: str) -> Response[bytes]:
-    """Return an attribute of the API description in a thread: making it would block the event loop."""
-    description = request.app.state["api_description"]
-    return to_litestar(await request.executors.database.run(getattr, description, name))
+    return to_litestar(request.app.state["api_description"].page)
 
 
 _STORAGE = "storage"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
@@ -153,7 +153,7 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
 
     async def store(idempotent: IdempotentRequest | None) -> RawResponse:
         account = request.account
-        options = await parse_options(request, account, form)
+        options = await parse_options(request, form.fields)
         files = await fetch_files(request, form, parser)
         return await executors.uploads.run(
             account.id, store_form, host, account, evolve(form, files=files), options, request.id, idempotent
@@ -178,16 +178,14 @@ async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> Parse
     Raises:
         ImageHostError: As `parse_form`.
     """
-    executors, parse_options = request.executors, request.host.uploads.parse_options
+    slow_writes = request.executors.slow_writes
     try:
-        return await parse_form(request.receive, parser, executors.slow_writes, request.settings.http)
+        return await parse_form(request.receive, parser, slow_writes, request.settings.http)
     except COMBINED as error:
         errors = ErrorCollector()
         errors.add(error)
         with errors.catch():
-            await executors.database.run(
-                parse_options, parser.fields, owner=request.account, aliases=request.field_aliases
-            )
+            await parse_options(request, parser.fields)
         errors.raise_if_any()
         raise
 
@@ -230,15 +228,13 @@ async def _fetch(request: ApiRequest, url: str, staged: StagedFile) -> UploadedF
     return UploadedFile(unquote(urlsplit(endpoint.url).path), staged)
 
 
-async def parse_options(request: ApiRequest, account: Account, form: ParsedForm) -> UploadOptions:
-    """Return the options of a form.
+async def parse_options(request: ApiRequest, fields: Iterable[tuple[str, str]]) -> UploadOptions:
+    """Return the options in the fields of a form.
 
     Raises:
         ImageHostError: Options are not allowed.
     """
-    return await request.executors.database.run(
-        request.host.uploads.parse_options, form.fields, owner=account, aliases=request.field_aliases
-    )
+    return await request.call(request.host.uploads.parse_options, fields, aliases=request.field_aliases)
 
 
 def store_form(

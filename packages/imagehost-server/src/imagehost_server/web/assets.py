@@ -72,31 +72,6 @@ def _logo_name(web: WebSettings) -> str:
     return f"logo{Path(web.logo_file).suffix}" if web.logo_file else "icon.svg"
 
 
-def asset_response(path: str, accept_encoding: str, web: WebSettings) -> RawResponse:
-    """Return the response for an asset.
-
-    Args:
-        path: The path of the request.
-        accept_encoding: The `Accept-Encoding` header, or "".
-        web: The settings of the pages.
-
-    Raises:
-        NotFoundError: There is no such asset, or the path names another version of it.
-    """
-    asset = _assets(web).get(path.rpartition("/")[2])
-    if asset is None or asset.path != path:
-        raise NotFoundError("expected the path of a file that a page of this version refers to")
-    headers: Headers = (
-        ("content-type", asset.media_type),
-        ("cache-control", f"public, max-age={_CACHE_SECONDS}, immutable"),
-        ("x-content-type-options", "nosniff"),
-        ("vary", "Accept-Encoding"),
-    )
-    if "gzip" in accept_encoding:
-        return RawResponse(200, asset.compressed, (*headers, ("content-encoding", "gzip")))
-    return RawResponse(200, asset.data, headers)
-
-
 @cache
 def _assets(web: WebSettings) -> dict[str, Asset]:
     """Return all assets by name; the colour and the logo are among them."""
@@ -127,9 +102,23 @@ def _handler(path: str) -> HTTPRouteHandler:
 
 @_handler(f"{PREFIX}{{version:str}}/{{name:str}}")
 async def asset_file(request: ApiRequest, version: FromPath[str], name: FromPath[str]) -> Response[Any]:
-    """Respond with a static file."""
-    accept_encoding = request.headers.get("accept-encoding", "")
-    return to_litestar(asset_response(f"{PREFIX}{version}/{name}", accept_encoding, request.settings.web))
+    """Respond with a static file.
+
+    Raises:
+        NotFoundError: There is no such asset, or the path names another version of it.
+    """
+    found = _assets(request.settings.web).get(name)
+    if found is None or found.path != f"{PREFIX}{version}/{name}":
+        raise NotFoundError("expected the path of a file that a page of this version refers to")
+    headers: Headers = (
+        ("content-type", found.media_type),
+        ("cache-control", f"public, max-age={_CACHE_SECONDS}, immutable"),
+        ("x-content-type-options", "nosniff"),
+        ("vary", "Accept-Encoding"),
+    )
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return to_litestar(RawResponse(200, found.compressed, (*headers, ("content-encoding", "gzip"))))
+    return to_litestar(RawResponse(200, found.data, headers))
 
 
 @_handler("/robots.txt")

@@ -45,7 +45,7 @@ async def upload(request: WebRequest) -> Response[Any]:
                 require_form_token(request, dict(parser.fields).get(CSRF_FIELD))
         await request.require_valid_token()
         api_form = _to_api_form(form)
-        options = await parse_options(request, account, api_form)
+        options = await parse_options(request, api_form.fields)
         api_form = evolve(api_form, files=await fetch_files(request, api_form, parser))
         outcome = await executors.uploads.run(
             account.id, store_files, host, account, api_form, options, request.id
