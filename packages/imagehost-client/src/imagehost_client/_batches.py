@@ -212,7 +212,7 @@ class Batch:
 
         call = upload(source, progress=report if self.progress else None, **self.options)
         fingerprint = None if self.journal is None else _fingerprint(source, call)
-        return Job(source, call, _size_of(source), fingerprint)
+        return Job(source, call, known_size(source), fingerprint)
 
 
 def prepare(jobs: list[Job], journal: Journal, config: Config) -> Calls[list[Job]]:
@@ -344,7 +344,7 @@ def _fingerprint(source: Source, call: Call[Image]) -> str | None:
     return sha256(json.dumps(identity).encode()).hexdigest()
 
 
-def _size_of(source: Source) -> int | None:
+def known_size(source: Source) -> int | None:
     """Return the size of bytes or of a readable file, in bytes; `None` for other sources."""
     content: object = source[1] if isinstance(source, tuple) else source
     if isinstance(content, (bytes, bytearray)):

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TypeVar, cast
 from urllib.parse import urlencode
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from imagehost_client import _wire
 from imagehost_client._calls.call import Call, FilePart, OpenResponse, with_meta
@@ -82,7 +82,7 @@ class Send:
     url: str
     headers: Mapping[str, str]
     content: bytes | Multipart | None
-    timeout: float | None
+    timeout: float | None = None
     time_left: float | None = None
     resend_count: int = 0
     opened: OpenResponse | None = None
@@ -244,12 +244,21 @@ def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Ste
     for part in call.files:
         file = cast("File", (yield Open(part)))
         files.append(file)
-    content = _content(call, files, key)
+    content, query = _content(call, files, key), (*call.query, *config.extra_query.items())
+    send = Send(
+        method=call.method,
+        url=f"{config.base_url}{call.path}" + (f"?{urlencode(query)}" if query else ""),
+        headers={**config.extra_headers, **_headers(call, config, content, key)},
+        content=content,
+        opened=call.opened,
+    )
     attempts, is_repeated = 0, False
     while True:
         yield from _await_rate_limit(call, config, environment, limit)
         sent_at = environment.monotonic()
-        outcome = yield _send(call, config, limit.left(), content, key, attempts)
+        left = limit.left()
+        timeout = min_timeout(config.timeout, left)
+        outcome = yield evolve(send, timeout=timeout, time_left=left, resend_count=attempts)
         limit.exclude_sleep(environment.monotonic() - sent_at)
         attempts += 1
         assert isinstance(outcome, Reply | Failure)
@@ -307,27 +316,6 @@ def _delay_before_retry(
         reason,
     )
     return delay
-
-
-def _send(
-    call: Call[T],
-    config: Config,
-    seconds_left: float | None,
-    content: bytes | Multipart | None,
-    key: str | None,
-    resend_count: int,
-) -> Send:
-    query = (*call.query, *config.extra_query.items())
-    return Send(
-        method=call.method,
-        url=f"{config.base_url}{call.path}" + (f"?{urlencode(query)}" if query else ""),
-        headers={**config.extra_headers, **_headers(call, config, content, key)},
-        content=content,
-        timeout=min_timeout(config.timeout, seconds_left),
-        time_left=seconds_left,
-        resend_count=resend_count,
-        opened=call.opened,
-    )
 
 
 def _result(

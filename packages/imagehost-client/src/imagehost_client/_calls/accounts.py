@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Unpack
 
-from attrs import evolve, fields
+from attrs import fields
 
 from imagehost_client import _wire
 from imagehost_client._calls.arguments import account_id_of, checked, id_of
@@ -71,7 +71,7 @@ def create_key(
     """
     expiry = None if expires_at is None else _wire.rfc3339(expires_at)
     body = {"name": name, **drop_none(scopes=string_list(scopes), expires_at=expiry)}
-    return evolve(single("POST", ApiKeyWithToken, "keys", body=body), idempotent=False)
+    return single("POST", ApiKeyWithToken, "keys", body=body, idempotent=False)
 
 
 @checked
@@ -113,7 +113,7 @@ def delete_key(key: KeyRef) -> Call[Deleted]:
     Args:
         key: The key, or its id.
     """
-    return evolve(single("DELETE", Deleted, "keys", id_of(key)), on_not_found=Deleted(id=id_of(key)))
+    return single("DELETE", Deleted, "keys", id_of(key), on_not_found=Deleted(id=id_of(key)))
 
 
 @checked
@@ -136,7 +136,7 @@ def change_password(current_password: str, new_password: str) -> Call[PasswordCh
         ValidationError: The current password is wrong, or the new one is too short.
     """
     body = {"current_password": current_password, "new_password": new_password}
-    return evolve(single("POST", PasswordChanged, "account", "password", body=body), idempotent=False)
+    return single("POST", PasswordChanged, "account", "password", body=body, idempotent=False)
 
 
 @checked
@@ -145,8 +145,7 @@ def renew_signing_secret() -> Call[SigningSecretRenewed]:
 
     New ones can be made. It is retried only if the host has not processed the request.
     """
-    call = single("POST", SigningSecretRenewed, "account", "signing-secret")
-    return evolve(call, idempotent=False)
+    return single("POST", SigningSecretRenewed, "account", "signing-secret", idempotent=False)
 
 
 @partial(checked, error=BadRequestError)
@@ -168,8 +167,8 @@ def create_session(username: str, password: str) -> Call[SessionWithToken]:
         username: The name of the account.
         password: The password of the account.
     """
-    call = single("POST", SessionWithToken, "session", body={"username": username, "password": password})
-    return evolve(call, idempotent=False)
+    body = {"username": username, "password": password}
+    return single("POST", SessionWithToken, "session", body=body, idempotent=False)
 
 
 @checked
@@ -215,7 +214,7 @@ def create_account(
         ConflictError: The name is in use.
     """
     body = {"username": username, "password": password, **_body(properties)}
-    return evolve(single("POST", ManagedAccount, "accounts", body=body), idempotent=False)
+    return single("POST", ManagedAccount, "accounts", body=body, idempotent=False)
 
 
 @checked

@@ -7,8 +7,6 @@ from datetime import datetime
 from functools import partial
 from typing import Unpack
 
-from attrs import evolve
-
 from imagehost_client import _wire
 from imagehost_client._calls.arguments import album_id_of, checked, id_of, image_ids_of, text
 from imagehost_client._calls.call import Call, drop_none, drop_unset, paged, single
@@ -45,7 +43,7 @@ def create_album(
         idempotency_key: The idempotency key, for retries from another process; random by default.
     """
     body = {"name": name, **drop_none(description=description, is_public=is_public)}
-    return evolve(single("POST", Album, "albums", body=body), key=idempotency_key or "")
+    return single("POST", Album, "albums", body=body, key=idempotency_key or "")
 
 
 @checked
@@ -87,9 +85,8 @@ def delete_album(album: AlbumRef, *, delete_images: bool = False) -> Call[Delete
         delete_images: Whether to delete its images too, permanently.
     """
     album_id = album_id_of(album)
-    call = single("DELETE", DeletedAlbum, "albums", album_id)
-    query = (("delete_images", "true"),) if delete_images else ()
-    return evolve(call, query=query, on_not_found=DeletedAlbum(id=int(album_id)))
+    query, deleted = (("delete_images", "true"),) if delete_images else (), DeletedAlbum(id=int(album_id))
+    return single("DELETE", DeletedAlbum, "albums", album_id, query=query, on_not_found=deleted)
 
 
 @checked
@@ -132,8 +129,7 @@ def create_share(
     """
     expiry = None if expires_at is None else _wire.rfc3339(expires_at)
     body = drop_none(expires_at=expiry, password=password)
-    call = single("POST", AlbumShare, "albums", album_id_of(album), "shares", body=body)
-    return evolve(call, idempotent=False)
+    return single("POST", AlbumShare, "albums", album_id_of(album), "shares", body=body, idempotent=False)
 
 
 @partial(checked, error=BadRequestError)
@@ -156,5 +152,5 @@ def delete_share(album: AlbumRef, share: AlbumShare | str) -> Call[Deleted]:
         album: The album, or its id.
         share: The share, or its id.
     """
-    call = single("DELETE", Deleted, "albums", album_id_of(album), "shares", id_of(share))
-    return evolve(call, on_not_found=Deleted(id=id_of(share)))
+    path, deleted = ("albums", album_id_of(album), "shares", id_of(share)), Deleted(id=id_of(share))
+    return single("DELETE", Deleted, *path, on_not_found=deleted)

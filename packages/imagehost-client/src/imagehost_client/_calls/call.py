@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from attrs import define, evolve, field, frozen
@@ -114,17 +114,17 @@ def path_segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def single(method: str, kind: type[R], *path: str, body: Mapping[str, object] | None = None) -> Call[R]:
+def single(method: str, kind: type[R], *path: str, **attributes: Any) -> Call[R]:
     """Return a call whose result is one record.
 
     Args:
         method: The HTTP method.
         kind: The class of the record.
         *path: The unescaped path segments.
-        body: The JSON body.
+        **attributes: Other attributes of the call, such as the JSON body.
     """
     escaped = "/" + "/".join(path_segment(segment) for segment in path)
-    return Call(method=method, path=escaped, decode=partial(_wire.decode, kind), body=body)
+    return Call(method=method, path=escaped, decode=partial(_wire.decode, kind), **attributes)
 
 
 def paged(path: str, name: str, kind: type[R], **query: str | int | None) -> Call[Page[R]]:
@@ -132,6 +132,16 @@ def paged(path: str, name: str, kind: type[R], **query: str | int | None) -> Cal
     return Call(
         method="GET", path=path, decode=partial(_wire.decode_page, kind, name), query=query_pairs(**query)
     )
+
+
+MAX_IMAGES = 100
+"""The maximum number of images in a request."""
+
+
+def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield values in parts of at most `MAX_IMAGES`."""
+    for start in range(0, len(values), MAX_IMAGES):
+        yield values[start : start + MAX_IMAGES]
 
 
 def string_list(values: Sequence[str] | None) -> list[str] | None:

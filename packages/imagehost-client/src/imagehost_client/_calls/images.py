@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 from urllib.parse import urlencode
 
 from attrs import evolve, field, frozen
@@ -21,8 +21,10 @@ from imagehost_client._calls.arguments import (
     text,
 )
 from imagehost_client._calls.call import (
+    MAX_IMAGES,
     Call,
     OpenResponse,
+    chunks,
     drop_unset,
     format_name,
     paged,
@@ -72,7 +74,6 @@ from imagehost_client.urls import (
 )
 
 R = TypeVar("R", bound=Result)
-V = TypeVar("V")
 
 
 @partial(checked, error=BadRequestError, q=text(0, 100), format=choice(*STORED_FORMATS))
@@ -188,7 +189,7 @@ def delete_image(image: ImageRef) -> Call[Deleted]:
         NotFoundError: You have no such image. On a retry, a missing image counts as deleted.
     """
     image_id = image_id_of(image)
-    return evolve(single("DELETE", Deleted, "images", image_id), on_not_found=Deleted(id=image_id))
+    return single("DELETE", Deleted, "images", image_id, on_not_found=Deleted(id=image_id))
 
 
 @partial(checked, error=BadRequestError)
@@ -241,9 +242,6 @@ def _timestamp(time: Time | None) -> str | None:
     return _wire.rfc3339(time) if isinstance(time, datetime) else time
 
 
-MAX_IMAGES = 100
-"""The maximum number of images in a request."""
-
 Calls = tuple[Call[ResultList[R]], ...]
 """Calls whose results are parts of one list."""
 
@@ -275,13 +273,8 @@ def update_images(
     album = album_id if album_id is None or album_id is UNSET else album_id_of(album_id)
     changes = drop_unset(album_id=album, description=description, is_public=is_public, filename=filename)
     return tuple(
-        Call(
-            method="PATCH",
-            path="/images",
-            decode=partial(_wire.decode_list, BulkResult, "results"),
-            body={"image_ids": ids, **changes},
-        )
-        for ids in _chunks(list(dict.fromkeys(image_ids_of(images))))
+        _bulk("PATCH", "/images", BulkResult, "results", body={"image_ids": ids, **changes})
+        for ids in chunks(list(dict.fromkeys(image_ids_of(images))))
     )
 
 
@@ -300,14 +293,16 @@ def delete_images(images: Iterable[ImageRef]) -> Calls[BulkResult]:
         missing image counts as deleted.
     """
     return tuple(
-        Call(
-            method="POST",  # some proxies drop the body of a DELETE
-            path="/images/delete",
-            decode=partial(_wire.decode_list, BulkResult, "results"),
+        # Some proxies drop the body of a DELETE.
+        _bulk(
+            "POST",
+            "/images/delete",
+            BulkResult,
+            "results",
             body={"image_ids": ids},
             on_repeat=_not_found_as_deleted,
         )
-        for ids in _chunks(list(dict.fromkeys(image_ids_of(images))))
+        for ids in chunks(list(dict.fromkeys(image_ids_of(images))))
     )
 
 
@@ -345,19 +340,16 @@ def signed_urls(
         faults.append(fault("items", "one or more images", images))
     raise_faults(faults)
     return tuple(
-        Call(
-            method="POST",
-            path="/signed-urls",
-            decode=partial(_wire.decode_list, SignedImageUrl, "items"),
-            body={"items": chunk, "expires_in": expires_in},
+        _bulk(
+            "POST", "/signed-urls", SignedImageUrl, "items", body={"items": chunk, "expires_in": expires_in}
         )
-        for chunk in _chunks(items)
+        for chunk in chunks(items)
     )
 
 
-def _chunks(values: Sequence[V]) -> Iterator[Sequence[V]]:
-    for start in range(0, len(values), MAX_IMAGES):
-        yield values[start : start + MAX_IMAGES]
+def _bulk(method: str, path: str, kind: type[R], name: str, **attributes: Any) -> Call[ResultList[R]]:
+    """Return a call whose result is a list of records, which the response has in `name`."""
+    return Call(method=method, path=path, decode=partial(_wire.decode_list, kind, name), **attributes)
 
 
 def _not_found_as_deleted(results: ResultList[BulkResult]) -> ResultList[BulkResult]:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Unpack
 
-from attrs import evolve
-
 from imagehost_client._calls.arguments import checked, id_of
 from imagehost_client._calls.call import (
     Call,
@@ -49,7 +47,7 @@ def create_webhook(
         description: At most 2,000 characters.
     """
     body = {"url": url, **drop_none(events=string_list(events), description=description)}
-    return evolve(single("POST", WebhookWithSecret, "webhooks", body=body), idempotent=False)
+    return single("POST", WebhookWithSecret, "webhooks", body=body, idempotent=False)
 
 
 @checked
@@ -93,7 +91,7 @@ def delete_webhook(webhook: WebhookRef) -> Call[Deleted]:
         webhook: The webhook, or its id.
     """
     webhook_id = id_of(webhook)
-    return evolve(single("DELETE", Deleted, "webhooks", webhook_id), on_not_found=Deleted(id=webhook_id))
+    return single("DELETE", Deleted, "webhooks", webhook_id, on_not_found=Deleted(id=webhook_id))
 
 
 @checked
@@ -103,7 +101,7 @@ def test_webhook(webhook: WebhookRef) -> Call[WebhookDelivery]:
     Args:
         webhook: The webhook, or its id.
     """
-    return evolve(single("POST", WebhookDelivery, "webhooks", id_of(webhook), "test"), idempotent=False)
+    return single("POST", WebhookDelivery, "webhooks", id_of(webhook), "test", idempotent=False)
 
 
 @checked
@@ -115,9 +113,8 @@ def rotate_webhook_secret(webhook: WebhookRef) -> Call[WebhookWithSecret]:
     Args:
         webhook: The webhook, or its id.
     """
-    return evolve(
-        single("POST", WebhookWithSecret, "webhooks", id_of(webhook), "rotate-secret"), idempotent=False
-    )
+    path = ("webhooks", id_of(webhook), "rotate-secret")
+    return single("POST", WebhookWithSecret, *path, idempotent=False)
 
 
 @partial(checked, error=BadRequestError)
@@ -141,5 +138,5 @@ def retry_delivery(webhook: WebhookRef, delivery: DeliveryRef) -> Call[WebhookDe
         webhook: The webhook, or its id.
         delivery: The delivery, or its id.
     """
-    call = single("POST", WebhookDelivery, "webhooks", id_of(webhook), "deliveries", id_of(delivery), "retry")
-    return evolve(call, idempotent=False)
+    path = ("webhooks", id_of(webhook), "deliveries", id_of(delivery), "retry")
+    return single("POST", WebhookDelivery, *path, idempotent=False)

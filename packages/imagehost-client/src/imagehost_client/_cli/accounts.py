@@ -10,7 +10,6 @@ from typing import Any, TypeVar, Unpack, get_args
 import click
 from attrs import fields
 
-from imagehost_client import _wire
 from imagehost_client._cli.connection import CommandContext, pass_context
 from imagehost_client._cli.options import (
     Command,
@@ -23,7 +22,7 @@ from imagehost_client._cli.options import (
     parse_limit,
     switch_options,
 )
-from imagehost_client._cli.output import Column, format_size, format_time
+from imagehost_client._cli.output import Column, format_size, time_column
 from imagehost_client._types import UNSET, AccountProperties
 from imagehost_client.client import Client
 from imagehost_client.models import AccountLimits, ApiKey, ManagedAccount, Role, Scope, Session
@@ -33,11 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 SESSION_COLUMNS: tuple[Column[Session], ...] = (
     Column("id", lambda session: session.id),
-    Column(
-        "last used",
-        lambda session: _wire.rfc3339(session.last_used_at),
-        lambda session: format_time(session.last_used_at),
-    ),
+    time_column("last used", lambda session: session.last_used_at),
     Column("IP address", lambda session: session.ip_address),
     Column("program", lambda session: session.user_agent, is_flexible=True),
     Column("current", lambda session: "current" if session.is_current else ""),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypedDict, Unpack, cast, get_args
 
 import click
 
-from imagehost_client import _wire
-from imagehost_client._calls.images import MAX_IMAGES
+from imagehost_client._calls.call import chunks
 from imagehost_client._cli.albums import find_album
 from imagehost_client._cli.connection import CommandContext, pass_context
 from imagehost_client._cli.errors import Batch
@@ -28,7 +27,7 @@ from imagehost_client._cli.options import (
     transform_options,
     visibility_options,
 )
-from imagehost_client._cli.output import Column, counted, format_size, format_time
+from imagehost_client._cli.output import Column, counted, format_size, time_column
 from imagehost_client._cli.progress import DownloadBar
 from imagehost_client._types import (
     BY_EXTENSION,
@@ -52,9 +51,7 @@ COLUMNS: tuple[Column[Image], ...] = (
     Column("pixels", lambda image: f"{image.width}x{image.height}"),
     Column("format", lambda image: image.format),
     Column("size", lambda image: image.size, lambda image: format_size(image.size)),
-    Column(
-        "created", lambda image: _wire.rfc3339(image.created_at), lambda image: format_time(image.created_at)
-    ),
+    time_column("created", lambda image: image.created_at),
     Column("filename", lambda image: image.filename, is_flexible=True),
 )
 """The columns of `ls`."""
@@ -63,9 +60,7 @@ PUBLIC_COLUMNS: tuple[Column[PublicImage], ...] = (
     Column("id", lambda image: image.id),
     Column("pixels", lambda image: f"{image.width}x{image.height}"),
     Column("url", lambda image: image.url, is_in_table=False),
-    Column(
-        "created", lambda image: _wire.rfc3339(image.created_at), lambda image: format_time(image.created_at)
-    ),
+    time_column("created", lambda image: image.created_at),
     Column("description", lambda image: image.description, is_flexible=True),
 )
 """The columns of `gallery`."""
@@ -172,7 +167,7 @@ def update_images(
     if len(images) == 1:
         context.console.print_record(client.images.update(images[0], **changes))
         return
-    for chunk in _chunks(images):
+    for chunk in chunks(images):
         for result in client.images.update_many(chunk, **changes):
             context.console.print(f"{result.id}\t{result.status}")
             if result.error is None:
@@ -197,7 +192,7 @@ def delete_images(context: CommandContext, *, images: tuple[str, ...], yes: bool
     """  # noqa: D301 - the escape sequence is click's
     context.console.confirm(f"Permanently delete {counted(len(images), 'image')}?", is_confirmed=yes)
     client, batch = context.connect(), Batch(context.console)
-    for chunk in _chunks(images):
+    for chunk in chunks(images):
         for result in client.images.delete_many(chunk):
             if result.error is None:
                 context.console.print(result.id)
@@ -215,12 +210,6 @@ def list_gallery(client: Client, *, per_page: int, album: str | None, q: str | N
     """List the public images of all accounts."""
     found = None if album is None else find_album(client, album)
     return client.gallery(album_id=found, q=q, per_page=per_page)
-
-
-def _chunks(images: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Return the images of each request, so that its results are printed before the next one."""
-    for start in range(0, len(images), MAX_IMAGES):
-        yield images[start : start + MAX_IMAGES]
 
 
 @click.command("url", cls=Command)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, TextIO, TypeVar
 import click
 from attrs import define, frozen
 
-from imagehost_client.models import Result
+from imagehost_client.models import Result, rfc3339
 
 if TYPE_CHECKING:
     import rich.console
@@ -213,9 +213,13 @@ def format_size(size: float) -> str:
     return f"{size:.1f} {UNITS[unit]}" if unit else f"{size:.0f} B"
 
 
-def format_time(time: datetime) -> str:
-    """Return a time in the local time zone, to the minute."""
-    return f"{time.astimezone():%Y-%m-%d %H:%M}"
+def time_column(name: str, time: Callable[[T], datetime]) -> Column[T]:
+    """Return the column of a time: in RFC 3339, and in a table in the local time zone, to the minute."""
+
+    def shown(record: T) -> str:
+        return f"{time(record).astimezone():%Y-%m-%d %H:%M}"
+
+    return Column(name, lambda record: rfc3339(time(record)), shown)
 
 
 def _shown(record: T, column: Column[T]) -> str:

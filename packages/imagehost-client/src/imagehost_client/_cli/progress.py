@@ -7,12 +7,13 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
-from pathlib import Path
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from attrs import define, field
 
+from imagehost_client._batches import UploadResult, known_size
 from imagehost_client._cli.output import Console
 from imagehost_client._types import Source
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from rich.progress import Progress, TaskID
-
-    from imagehost_client._batches import UploadResult
 
 
 @define
@@ -164,20 +163,15 @@ class DownloadBar(_Bar):
 
 
 def size_of(source: Source) -> int:
-    """Return the number of bytes of a source; 0 if it cannot be read."""
+    """Return the size of a source in bytes; 0 if it is unknown."""
     content = source[1] if isinstance(source, tuple) else source
-    try:
-        if isinstance(content, (str, os.PathLike)):
-            return Path(content).stat().st_size
-        if isinstance(content, (bytes, bytearray, memoryview)):
-            return len(content)
-        if isinstance(content, io.IOBase):
-            position = content.tell()
-            size = content.seek(0, os.SEEK_END) - position
-            content.seek(position)
-            return max(size, 0)
-    except OSError:
-        pass
+    with suppress(OSError):
+        if not isinstance(content, io.IOBase):
+            return known_size(source) or 0
+        position = content.tell()
+        size = content.seek(0, os.SEEK_END) - position
+        content.seek(position)
+        return max(size, 0)
     return 0
 
 
