@@ -10,7 +10,6 @@ from attrs import evolve, frozen
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from imagehost_core import ImageHost
 from imagehost_core.errors import (
     COMBINED,
     ErrorCollector,
@@ -21,7 +20,7 @@ from imagehost_core.errors import (
     ValidationError,
 )
 from imagehost_core.limits import MAX_FILE_BYTES
-from imagehost_core.models import Account, Scope
+from imagehost_core.models import Scope
 from imagehost_core.resources import ImageRecord
 from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.storage import StagedFile
@@ -152,12 +151,7 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
     parser = MultipartFormParser(content_type, host.uploads.stage)
 
     async def store(idempotent: IdempotentRequest | None) -> RawResponse:
-        account = request.account
-        options = await parse_options(request, form.fields)
-        files = await fetch_files(request, form, parser)
-        return await executors.uploads.run(
-            account.id, store_form, host, account, evolve(form, files=files), options, request.id, idempotent
-        )
+        return success_response(await store_form(request, form, parser, idempotent))
 
     try:
         form = await _parse_form(request, parser)
@@ -185,7 +179,7 @@ async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> Parse
         errors = ErrorCollector()
         errors.add(error)
         with errors.catch():
-            await parse_options(request, parser.fields)
+            await _parse_options(request, parser.fields)
         errors.raise_if_any()
         raise
 
@@ -195,7 +189,7 @@ def _fingerprint(form: ParsedForm) -> str:
     return fingerprint("upload", [form.kind.value, form.fields, files, form.url])
 
 
-async def fetch_files(
+async def _fetch_files(
     request: ApiRequest, form: ParsedForm, parser: MultipartFormParser
 ) -> tuple[UploadedFile, ...]:
     """Return the files of a form; with a URL the one that it refers to, fetched now.
@@ -228,7 +222,7 @@ async def _fetch(request: ApiRequest, url: str, staged: StagedFile) -> UploadedF
     return UploadedFile(unquote(urlsplit(endpoint.url).path), staged)
 
 
-async def parse_options(request: ApiRequest, fields: Iterable[tuple[str, str]]) -> UploadOptions:
+async def _parse_options(request: ApiRequest, fields: Iterable[tuple[str, str]]) -> UploadOptions:
     """Return the options in the fields of a form.
 
     Raises:
@@ -237,43 +231,26 @@ async def parse_options(request: ApiRequest, fields: Iterable[tuple[str, str]]) 
     return await request.call(request.host.uploads.parse_options, fields, aliases=request.field_aliases)
 
 
-def store_form(
-    host: ImageHost,
-    account: Account,
+async def store_form(
+    request: ApiRequest,
     form: ParsedForm,
-    options: UploadOptions,
-    request_id: str,
+    parser: MultipartFormParser,
     idempotent: IdempotentRequest | None = None,
-) -> RawResponse:
-    """Store the files of a form.
+) -> ImageRecord | UploadResults:
+    """Store the files of a form: the one of form 2, or every one that can be stored.
+
+    Args:
+        request: The request.
+        form: Its form.
+        parser: The parser of the form, which owns its staged files.
+        idempotent: The request as one that has an effect once.
 
     Raises:
-        ImageHostError: No file could be stored.
+        ImageHostError: Options are not allowed, or no file could be stored.
     """
-    store = _storing(host, account, options, idempotent)
-    if form.kind is FormKind.SINGLE:
-        return success_response(store(0, form.files[0]))
-    return success_response(_store_batch(form.files, store, request_id))
-
-
-def store_files(
-    host: ImageHost, account: Account, form: ParsedForm, options: UploadOptions, request_id: str
-) -> UploadResults:
-    """Store every file of a form that can be stored, as form 1 does.
-
-    Raises:
-        ImageHostError: No file could be stored.
-    """
-    return _store_batch(form.files, _storing(host, account, options), request_id)
-
-
-def _storing(
-    host: ImageHost,
-    account: Account,
-    options: UploadOptions,
-    idempotent: IdempotentRequest | None = None,
-) -> Callable[[int, UploadedFile], ImageRecord]:
-    """Return the function that stores a file of a form and returns its record."""
+    host, account = request.host, request.account
+    options = await _parse_options(request, form.fields)
+    files = await _fetch_files(request, form, parser)
 
     def store(index: int, file: UploadedFile) -> ImageRecord:
         image = host.upload(
@@ -285,7 +262,12 @@ def _storing(
         )
         return ImageRecord.of(image)
 
-    return store
+    def store_all() -> ImageRecord | UploadResults:
+        if form.kind is FormKind.SINGLE:
+            return store(0, files[0])
+        return _store_batch(files, store, request.id)
+
+    return await request.executors.uploads.run(account.id, store_all)
 
 
 def _store_batch(

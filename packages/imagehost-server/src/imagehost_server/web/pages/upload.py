@@ -8,9 +8,9 @@ from attrs import evolve
 from litestar import Response
 
 from imagehost_core.errors import ImageHostError
-from imagehost_server.http.multipart import MultipartFormParser, ParsedForm, parse_form
+from imagehost_server.http.multipart import FormKind, MultipartFormParser, ParsedForm, parse_form
 from imagehost_server.http.responses import log_cause, to_api_error
-from imagehost_server.routes.upload import fetch_files, parse_options, store_files
+from imagehost_server.routes.upload import UploadResults, store_form
 from imagehost_server.web.page import CSRF_FIELD, WebRequest, page, require_form_token
 from imagehost_server.web.pages.images import read_albums
 from imagehost_server.web.presentation import ImagePresenter
@@ -44,12 +44,8 @@ async def upload(request: WebRequest) -> Response[Any]:
             if request.headers.get("sec-fetch-site") != "none":
                 require_form_token(request, dict(parser.fields).get(CSRF_FIELD))
         await request.require_valid_token()
-        api_form = _to_api_form(form)
-        options = await parse_options(request, api_form.fields)
-        api_form = evolve(api_form, files=await fetch_files(request, api_form, parser))
-        outcome = await executors.uploads.run(
-            account.id, store_files, host, account, api_form, options, request.id
-        )
+        outcome = await store_form(request, _to_api_form(form), parser)
+        assert isinstance(outcome, UploadResults)
     except ImageHostError as error:
         api_error = to_api_error(error)
         log_cause(api_error, error, request.id)
@@ -60,14 +56,14 @@ async def upload(request: WebRequest) -> Response[Any]:
 
 
 def _to_api_form(form: ParsedForm) -> ParsedForm:
-    """Return the form as the API has it: `format=original` means not to convert."""
+    """Return the form as form 1 of the API has it: `format=original` means not to convert."""
     fields = []
     for name, value in form.fields:
         if name == FORMAT_FIELD and value == ORIGINAL:
             fields.append(("convertToWebP", "false"))
         elif name not in EXTRA_FIELDS:
             fields.append((name, value))
-    return evolve(form, fields=tuple(fields))
+    return evolve(form, kind=FormKind.BATCH, fields=tuple(fields))
 
 
 async def _show(
