@@ -18,6 +18,7 @@ from imagehost_core.testing import make_image
 from imagehost_server._executors import Executors
 from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher
 from imagehost_server.delivery.route import DeliveryRoute
+from imagehost_server.middleware.cors import CorsPolicy
 from imagehost_server.middleware.security import SecurityMiddleware
 
 
@@ -42,7 +43,7 @@ def application(host: ImageHost, trusted_proxies: Iterable[str] = ()) -> Securit
         raise AssertionError("expected requests for images only")
 
     route = DeliveryRoute(host, Executors(host.settings.rendering))
-    dispatcher = Dispatcher(api, route, DELIVERY_PREFIXES)
+    dispatcher = Dispatcher(api, route, DELIVERY_PREFIXES, CorsPolicy(()))
     return SecurityMiddleware(
         dispatcher, max_concurrent_requests_per_client=9, trusted_proxies=trusted_proxies
     )

@@ -32,8 +32,8 @@ from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.cors import (
     DELIVERY_ERROR_HEADERS,
     CorsPolicy,
-    PreflightMiddleware,
     RawHeaders,
+    is_preflight,
 )
 from imagehost_server.middleware.lsky import LskyMiddleware
 from imagehost_server.middleware.security import PROBE_PATHS, SecurityMiddleware, without_root
@@ -106,10 +106,10 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
     cors_policy = CorsPolicy(settings.cors_origins)
     json_api = create_api(host, settings, executors, recorder)
     identity = IdentityMiddleware(json_api, host, executors)
-    api = PreflightMiddleware(identity, cors_policy)
     delivery = DeliveryRoute(host, executors, recorder)
     root_path = settings.root_path
-    dispatcher = Dispatcher(api, delivery, delivery_prefixes(settings.delivery_url, root_path))
+    prefixes = delivery_prefixes(settings.delivery_url, root_path)
+    dispatcher = Dispatcher(identity, delivery, prefixes, cors_policy)
 
     def cors_headers(status: int, path: str, headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
         """Return the CORS headers of a response; the delivery route sets those of images itself."""
@@ -235,15 +235,21 @@ def canonical_path(path: str) -> str:
 class Dispatcher:
     """An ASGI application that passes a request to the delivery route or to the JSON API, by its path.
 
+    It responds to CORS preflight requests for the JSON API, which are neither authenticated nor counted.
+
     Args:
         api: The JSON API.
         delivery: The delivery route.
         prefixes: Path prefixes of the delivery route. `/` stands for a `cdn_url` without a path: then a path
             that looks like an image's belongs to the delivery route.
+        cors_policy: The policy of the JSON API.
     """
 
-    def __init__(self, api: ASGIApp, delivery: DeliveryRoute, prefixes: tuple[str, ...]) -> None:
+    def __init__(
+        self, api: ASGIApp, delivery: DeliveryRoute, prefixes: tuple[str, ...], cors_policy: CorsPolicy
+    ) -> None:
         self._api = api
+        self._cors_policy = cors_policy
         self._delivery = delivery
         self._prefixes = tuple(prefix for prefix in prefixes if prefix != "/")
         self._serves_root = "/" in prefixes
@@ -257,17 +263,18 @@ class Dispatcher:
         if path != scope["path"]:
             scope["path"], scope["raw_path"] = path, path.encode()
         image_path = self.delivery_path(path)
-        if image_path is None:
-            await self._api(scope, receive, send)
-        else:
+        if image_path is not None:
             await self._delivery(image_path, scope, receive, send)
+        elif is_preflight(scope) and self._cors_policy.applies_to(path):
+            await self._cors_policy.preflight_response().send(send)
+        else:
+            await self._api(scope, receive, send)
 
     def delivery_path(self, path: str) -> str | None:
         """Return what follows the prefix of the delivery route, or `None` for a path of the JSON API."""
         path = canonical_path(path)
-        for prefix in self._prefixes:
-            if path.startswith(prefix):
-                return path[len(prefix) :]
+        if path.startswith(self._prefixes):
+            return next(path[len(prefix) :] for prefix in self._prefixes if path.startswith(prefix))
         return path[1:] if self._serves_root and _IMAGE_AT_ROOT.fullmatch(path) else None
 
 

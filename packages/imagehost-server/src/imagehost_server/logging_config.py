@@ -18,7 +18,7 @@ from imagehost_server.tracing import log_fields
 
 REPEAT_SECONDS = 60.0
 """The shortest time between two lines about the same problem."""
-_UNQUOTED = re.compile(r"[!#-<>-~]+", re.ASCII)
+_is_unquoted = re.compile(r"[!#-<>-~]+", re.ASCII).fullmatch
 """Values that need no quotes: printable ASCII without spaces, `"` and `=`."""
 
 
@@ -34,7 +34,8 @@ class LineFormatter(logging.Formatter):
         event = "\\n".join(record.getMessage().splitlines())
         line = f"{_timestamp(record)} {record.levelname} {record.name} {event}"
         for name, value in _fields(record).items():
-            line += f" {name}={_format_value(value)}"
+            text = str(value)
+            line += f" {name}={text if _is_unquoted(text) else json.dumps(text)}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
@@ -142,8 +143,3 @@ def _fields(record: logging.LogRecord) -> Mapping[str, object]:
     fields: Mapping[str, object] = getattr(record, "fields", {})
     trace = log_fields()
     return {**fields, **trace} if trace else fields
-
-
-def _format_value(value: object) -> str:
-    text = str(value)
-    return text if _UNQUOTED.fullmatch(text) else json.dumps(text)

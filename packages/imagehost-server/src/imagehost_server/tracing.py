@@ -121,14 +121,14 @@ def instrument(app: ASGIApp) -> ASGIApp:
 
 def log_fields() -> Mapping[str, str]:
     """Return `trace_id` and `span_id` of the current span, for log messages; empty without a span."""
-    if API not in sys.modules:
+    trace = sys.modules.get(API)
+    context = None if trace is None else trace.get_current_span().get_span_context()
+    if trace is None or context is None or not context.is_valid:
         return NO_FIELDS
-    from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
-
-    context = get_current_span().get_span_context()
-    if not context.is_valid:
-        return NO_FIELDS
-    return {"trace_id": format_trace_id(context.trace_id), "span_id": format_span_id(context.span_id)}
+    return {
+        "trace_id": trace.format_trace_id(context.trace_id),
+        "span_id": trace.format_span_id(context.span_id),
+    }
 
 
 def _describe(scope: Scope, name: str) -> None:

@@ -116,8 +116,15 @@ class IdentityMiddleware:
             if "//" in scope["path"] or scope["path"].endswith("/"):
                 scope["path"] = normalize_path(scope["path"])
             if is_counted(scope["path"]):
-                await self._limit(scope, receive, send)
-                return
+                state = scope["state"]
+                state["identity"], state["decision"] = identity, decision = await self._identify(scope)
+                if not decision.admitted:
+                    try:
+                        name = None if identity.principal is None else identity.principal.account.name
+                        decision.raise_if_refused(self._host.now(), name)
+                    except RateLimitError as error:
+                        await error_response(error, str(state["request_id"])).send(send)
+                        return
         await self._app(scope, receive, send)
 
     async def count_rejected(self, scope: HTTPScope, path: str) -> None:
@@ -133,19 +140,6 @@ class IdentityMiddleware:
             if decision is None:
                 decision = await self._executors.database.run(limiter.admit_unauthenticated, ip_address)
             scope["state"]["decision"] = decision
-
-    async def _limit(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        state = scope["state"]
-        identity, decision = await self._identify(scope)
-        state["identity"], state["decision"] = identity, decision
-        if not decision.admitted:
-            try:
-                name = None if identity.principal is None else identity.principal.account.name
-                decision.raise_if_refused(self._host.now(), name)
-            except RateLimitError as error:
-                await error_response(error, str(state["request_id"])).send(send)
-                return
-        await self._app(scope, receive, send)
 
     async def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
         """Authenticate and count a request: on the event loop if neither has to wait, else in a thread."""

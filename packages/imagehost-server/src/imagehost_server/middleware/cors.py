@@ -1,8 +1,8 @@
 """Cross-origin resource sharing (CORS): which pages of other origins may use the JSON API from a browser.
 
 `SecurityMiddleware` adds the headers to the responses of every layer, so that a page can read all errors.
-`PreflightMiddleware` is inside it, so that preflight requests get a request id and a line in the access log,
-but are neither authenticated nor counted. Litestar's middleware would run inside authentication and rate
+`Dispatcher` responds to preflight requests inside it, so that they get a request id and a line in the access
+log, but are neither authenticated nor counted. Litestar's middleware would run inside authentication and rate
 limits, whose 401 and 429 would be unreadable; its `CORSConfig` matches origins and builds the headers.
 
 Credentials are never allowed: a page of another origin sends a token, never the session cookie. The routes
@@ -16,13 +16,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from litestar.config.cors import CORSConfig
-from litestar.enums import ScopeType
 from litestar.utils import normalize_path
 
 from imagehost_server.http.responses import RawResponse
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+    from litestar.types import HTTPScope
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -92,9 +91,9 @@ class CorsPolicy:
         """
         if not self.applies_to(path):
             return []
-        origin = _header(headers, b"origin")
         if self._config.is_allow_all_origins:
             return self._simple_headers
+        origin = _header(headers, b"origin")
         vary = (b"vary", b"Origin")
         if origin is None or not self._config.is_origin_allowed(origin.decode("latin-1")):
             return [vary]
@@ -106,26 +105,6 @@ class CorsPolicy:
         names = ("Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age")
         fields = ((name.lower(), headers[name]) for name in names)
         return RawResponse(204, b"", (*fields, ("cache-control", "no-store")))
-
-
-class PreflightMiddleware:
-    """ASGI middleware that responds to preflight requests.
-
-    Args:
-        app: The JSON API, with authentication and rate limits.
-        policy: Its policy.
-    """
-
-    def __init__(self, app: ASGIApp, policy: CorsPolicy) -> None:
-        self._app = app
-        self._policy = policy
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; lifespan events are passed on unchanged."""
-        if scope["type"] == ScopeType.HTTP and is_preflight(scope) and self._policy.applies_to(scope["path"]):
-            await self._policy.preflight_response().send(send)
-        else:
-            await self._app(scope, receive, send)
 
 
 def is_preflight(scope: HTTPScope) -> bool:

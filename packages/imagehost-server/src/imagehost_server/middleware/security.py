@@ -403,7 +403,7 @@ class SecurityMiddleware:
 
 def _handle(event: str, fields: Mapping[str, object]) -> None:
     """Write a line, without the search for the calling function that `Logger.info` does."""
-    record = logging.LogRecord(access_log.name, logging.INFO, __file__, 0, event, None, None)
+    record = logging.LogRecord(access_log.name, logging.INFO, "", 0, event, None, None)
     record.fields = fields
     access_log.handle(record)
 

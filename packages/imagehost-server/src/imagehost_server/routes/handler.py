@@ -254,7 +254,7 @@ def operation(
             dto=BodyDTO if has_body else None,
             return_dto=None,
             opt={"route": route, "operation": details},
-        )(_report_all_errors(function))
+        )(_report_all_errors(function, path))
 
     return decorate
 
@@ -274,14 +274,13 @@ def _envelope(data: Any) -> type:
     return envelope
 
 
-def _report_all_errors(function: Handler) -> Handler:
+def _report_all_errors(function: Handler, path: str) -> Handler:
     """Wrap a handler: reject an invalid body together with errors of the path, and repeated parameters.
 
     A repeated query parameter is passed with all its values, as in the URL, for its parser to reject with the
     errors of the other parameters: parsers of other programs disagree on which value counts.
     """
-    parameters = signature(function).parameters
-    if parameters.keys() <= {"request"}:
+    if all(name == "request" or f"{{{name}}}" in path for name in signature(function).parameters):
         return function
 
     @wraps(function)

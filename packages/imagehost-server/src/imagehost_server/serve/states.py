@@ -106,5 +106,6 @@ def next_state(state: State, event: Event) -> State:
     Raises:
         AssertionError: The event is impossible in the state, which is a defect of this package.
     """
-    assert (state, event) in TRANSITIONS, f"expected no {event.name} in {state.name}"
-    return TRANSITIONS[state, event]
+    following = TRANSITIONS.get((state, event))
+    assert following is not None, f"expected no {event.name} in {state.name}"
+    return following
