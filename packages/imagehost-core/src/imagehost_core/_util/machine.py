@@ -78,6 +78,7 @@ def _least(read: ReadFile, controller: str, version_1: _ReadLimit, version_2: _R
     limits = [
         limit
         for mount in (read(PROC / "mountinfo") or "").splitlines()
+        if " - cgroup" in mount
         for _, controllers, path in memberships
         for directory in _cgroup_directories(mount, controller, controllers, path)
         if (limit := (version_1 if controllers else version_2)(read, directory)) is not None
