@@ -12,7 +12,7 @@ from imagehost_core import ImageHost, Settings
 from imagehost_core.errors import InstallationError
 from imagehost_core.installation import RECORD_NAME
 from imagehost_core.settings import RenderingSettings
-from imagehost_core.testing import make_image
+from imagehost_core.testing import make_image, shared_executor
 from imagehost_server.cli.bootstrap import write_sample
 from imagehost_server.cli.main import main
 
@@ -22,7 +22,7 @@ SETTINGS = Settings(rendering=RenderingSettings(processes=1))
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """The data directory of a host with an image, open nowhere."""
-    with ImageHost.open(tmp_path / "data", settings=SETTINGS) as host:
+    with ImageHost.open(tmp_path / "data", settings=SETTINGS, executor=shared_executor()) as host:
         host.upload(make_image(40, 30), owner="admin")
     return tmp_path / "data"
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from imagehost_core import ImageHost, Settings, to_rfc3339
 from imagehost_core.maintenance.backup import BackupInfo
 from imagehost_core.settings import RenderingSettings
-from imagehost_core.testing import make_image
+from imagehost_core.testing import make_image, shared_executor
 from imagehost_server.cli.main import main
 
 COMMAND = [sys.executable, "-m", "imagehost_server"]
@@ -28,7 +28,7 @@ SETTINGS = Settings(rendering=RenderingSettings(processes=1))
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """The data directory of a host with two images, open nowhere."""
-    with ImageHost.open(tmp_path / "data", settings=SETTINGS) as host:
+    with ImageHost.open(tmp_path / "data", settings=SETTINGS, executor=shared_executor()) as host:
         for seed in range(2):
             host.upload(make_image(40, 30, seed=seed), owner="admin")
     return tmp_path / "data"
@@ -39,7 +39,7 @@ def run(*arguments: object, data: Path, stdin: bytes = b"") -> Result:
 
 
 def images_of(data: Path) -> list[object]:
-    with ImageHost.open(data, settings=SETTINGS) as host:
+    with ImageHost.open(data, settings=SETTINGS, executor=shared_executor()) as host:
         return [(image, host.render(image.id).data) for image in host.images.iter(owner="admin")]
 
 
@@ -62,7 +62,7 @@ def test_standard_output_is_the_backup_and_standard_input_restores_several(
     data: Path, tmp_path: Path
 ) -> None:
     base = run("backup", "-", data=data)
-    with ImageHost.open(data, settings=SETTINGS) as host:
+    with ImageHost.open(data, settings=SETTINGS, executor=shared_executor()) as host:
         host.upload(make_image(20, 20), owner="admin")
     time = base.stderr.split("--since ")[1].split()[0]
     increment = run("backup", "-", "--since", time, data=data)

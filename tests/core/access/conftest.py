@@ -6,7 +6,7 @@ import pytest
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.settings import SQLITE, LimitSettings, RenderingSettings, WebhookSettings
-from imagehost_core.testing import FrozenClock
+from imagehost_core.testing import FrozenClock, shared_executor
 
 
 @pytest.fixture
@@ -23,5 +23,5 @@ def host(request: pytest.FixtureRequest, clock: FrozenClock, engine: str) -> Ite
         webhooks=WebhookSettings(allow_loopback=True),
         rendering=RenderingSettings(processes=1),
     )
-    with ImageHost.open(":memory:", settings=settings, clock=clock) as host:
+    with ImageHost.open(":memory:", settings=settings, clock=clock, executor=shared_executor()) as host:
         yield host

@@ -16,7 +16,7 @@ from PIL import Image as PILImage
 from imagehost_core import Finding, Image, ImageHost, Settings
 from imagehost_core.maintenance.check.findings import FindingKind
 from imagehost_core.settings import RenderingSettings, WebhookSettings
-from imagehost_core.testing import make_image
+from imagehost_core.testing import make_image, shared_executor
 
 SETTINGS = Settings(
     base_url="https://img.example/v1",
@@ -60,7 +60,7 @@ class DamagedDirectory:
 
     def check(self, *, repair: bool = False, quick: bool = False) -> list[Finding]:
         """Return the findings of an integrity check in another process's place."""
-        with ImageHost.open(self.path, settings=SETTINGS, recover=False) as host:
+        with ImageHost.open(self.path, settings=SETTINGS, recover=False, executor=shared_executor()) as host:
             return list(host.check(repair=repair, quick=quick))
 
     def kinds(self, *, repair: bool = False) -> Sequence[FindingKind]:
@@ -86,7 +86,7 @@ def make_photo() -> bytes:
 def original(tmp_path_factory: pytest.TempPathFactory) -> DamagedDirectory:
     """The undamaged data directory; tests use a copy."""
     path = tmp_path_factory.mktemp("integrity") / "data"
-    with ImageHost.open(path, settings=SETTINGS) as host:
+    with ImageHost.open(path, settings=SETTINGS, executor=shared_executor()) as host:
         album = host.albums.create(owner="admin", name="Cats")
         host.webhooks.create(owner="admin", url=URL)
         host.keys.create(owner="admin", name="key")
@@ -114,7 +114,7 @@ def opened(directory: DamagedDirectory) -> Iterator[Callable[[], ImageHost]]:
     hosts: list[ImageHost] = []
 
     def open_host() -> ImageHost:
-        hosts.append(ImageHost.open(directory.path, settings=SETTINGS))
+        hosts.append(ImageHost.open(directory.path, settings=SETTINGS, executor=shared_executor()))
         return hosts[-1]
 
     yield open_host

@@ -17,7 +17,7 @@ from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.context import HostContext, open_context
 from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import SQLITE, RenderingSettings
-from imagehost_core.testing import make_image
+from imagehost_core.testing import make_image, shared_executor
 
 ONE_WORKER = Settings(base_url="https://img.example/v1", rendering=RenderingSettings(processes=1))
 
@@ -32,14 +32,14 @@ def folder(host: ImageHost) -> Path:
 def host(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: str
 ) -> Iterator[ImageHost]:
-    """A host with one worker, shared by the tests of a module."""
+    """A host that the tests of a module share; its worker is that of all such hosts."""
     with ExitStack() as stack:
         settings = ONE_WORKER
         if engine != SQLITE:
             server: PostgresServer = request.getfixturevalue("postgres_server")
             settings = attrs.evolve(settings, database=stack.enter_context(server.empty_database()))
         path = tmp_path_factory.mktemp("host")
-        yield stack.enter_context(ImageHost.open(path, settings=settings))
+        yield stack.enter_context(ImageHost.open(path, settings=settings, executor=shared_executor()))
 
 
 Stores = Callable[[ImageHost], HostContext]
@@ -62,7 +62,7 @@ def stores() -> Iterator[Stores]:
 
 @pytest.fixture
 def opened(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> Iterator[Callable[..., ImageHost]]:
-    """Open further hosts, on the same directory unless another is given."""
+    """Open further hosts, on the same directory unless another is given; other workers are their own."""
     hosts: list[ImageHost] = []
     database = SQLITE if engine == SQLITE else request.getfixturevalue("postgres_url")
 
@@ -70,7 +70,8 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> Itera
         where: Path = tmp_path / "data", settings: Settings = ONE_WORKER, clock: Clock = utc_now
     ) -> ImageHost:
         used = attrs.evolve(settings, database=database)
-        hosts.append(ImageHost.open(where, settings=used, clock=clock))
+        executor = shared_executor() if settings.rendering == ONE_WORKER.rendering else None
+        hosts.append(ImageHost.open(where, settings=used, clock=clock, executor=executor))
         return hosts[-1]
 
     yield open_host

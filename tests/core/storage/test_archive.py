@@ -18,10 +18,9 @@ from attrs import evolve, frozen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core import ImageHost, Settings, ValidationError, restore
+from imagehost_core import ImageHost, ValidationError, restore
 from imagehost_core.installation import RECORD_NAME
-from imagehost_core.settings import RenderingSettings
-from imagehost_core.testing import make_image
+from imagehost_core.testing import make_image, shared_executor
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -63,8 +62,7 @@ def pack(entries: list[Entry], end: bytes = END) -> bytes:
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A backup of a host with two images."""
-    settings = Settings(rendering=RenderingSettings(processes=1))
-    with ImageHost.open(tmp_path_factory.mktemp("source"), settings=settings) as host:
+    with ImageHost.open(tmp_path_factory.mktemp("source"), executor=shared_executor()) as host:
         for seed in range(2):
             host.upload(make_image(30, 20, seed=seed), owner="admin")
         stream = io.BytesIO()
