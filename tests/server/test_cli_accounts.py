@@ -98,8 +98,9 @@ def test_an_account_can_be_suspended_and_its_suspension_ended(data: Path) -> Non
 
 
 def test_limits_of_an_account_can_be_overridden_one_by_one(data: Path) -> None:
-    run(data, "users", "create", "ada")
-    run(data, "users", "update", "ada", "--limit", "api_per_minute=5", "--quota", "0")
+    run(data, "users", "create", "ada", "--limit", "api_per_minute=5", "--quota", "0")
+    with ImageHost.open(data) as host:
+        assert host.accounts.get("ada").limits == LimitOverrides(api_per_minute=5, quota_bytes=0)
     output = run(data, "users", "update", "ada", "--limit", "api_per_hour=7", "--quota", "default")
     assert output.split() == [
         "role=user",
@@ -164,9 +165,9 @@ def test_the_first_start_prints_the_command_that_raises_the_limit_of_uploads(tmp
     ],
 )
 def test_a_quota_is_a_size(data: Path, text: str, quota: int | None) -> None:
-    run(data, "users", "create", "ada", "--quota", text)
+    run(data, "users", "update", "admin", "--quota", text)
     with ImageHost.open(data) as host:
-        assert host.accounts.get("ada").limits.quota_bytes == quota
+        assert host.accounts.get("admin").limits.quota_bytes == quota
 
 
 @pytest.mark.parametrize("wrong", ["", "-1", "1.0001kiB", "1.00001kB", "10G", "GiB", "²", "9999999999TiB"])

@@ -198,7 +198,7 @@ def test_pages_list_the_selected_images_in_their_order(
     assert listed == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=100))
 def test_any_text_can_be_searched(empty: Callable[[], tuple[Database, ImageRepository]], text: str) -> None:
     database, _ = empty()

@@ -13,7 +13,7 @@ from tests.hostile_files import ACCEPTED, HOSTILE_FILES
 from imagehost_core.errors import ValidationError
 from imagehost_core.headers import gif, jpeg, scan
 
-SIZE = 8_000_000
+SIZE = 5_000_000
 """Large enough for all bounds; `bench/hostile.py` measures the same files with 50 MB."""
 
 

@@ -81,7 +81,7 @@ def canvas_of(frames: list[GifFrame]) -> tuple[int, int]:
     return max(SIZE[0], first.left + first.width), max(SIZE[1], first.top + first.height)
 
 
-@settings(max_examples=250)
+@settings(max_examples=80)
 @given(animations, st.integers(0, 3))
 def test_a_gif_is_composed_as_browsers_do(frames: list[GifFrame], background: int) -> None:
     data = gif(SIZE, frames, background)
@@ -117,7 +117,7 @@ def test_a_stored_webp_of_a_gif_shows_the_same_frames_for_the_same_time(frames: 
         assert total == sum(times)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(animations)
 def test_a_gif_of_a_gif_shows_the_same_frames_for_the_same_time(frames: list[GifFrame]) -> None:
     data, size = gif(SIZE, frames), Size(*canvas_of(frames))

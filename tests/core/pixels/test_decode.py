@@ -32,7 +32,7 @@ def sample(factory: Any, fmt: Format) -> bytes:
     return data
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.sampled_from(UPLOADABLE), st.integers(0, 10**6), st.integers(1, 12))
 def test_a_randomly_damaged_file_is_processed_or_a_validation_error(
     factory: Any, fmt: Format, seed: int, times: int

@@ -59,7 +59,7 @@ def is_near(colour: Sequence[int], expected: Sequence[int], most: int = 2) -> bo
     return all(abs(one - other) <= most for one, other in zip(colour, expected, strict=False))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.data(), st.sampled_from(TYPES), st.booleans())
 def test_only_pixels_equal_to_the_transparent_colour_at_the_files_depth_are_transparent(
     data: st.DataObject, kind: tuple[int, int], linear: bool

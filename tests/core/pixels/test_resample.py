@@ -39,7 +39,7 @@ def downscales(draw: st.DrawFn) -> tuple[Size, Size, Box]:
     return Size(width, height), Size(across, down), Box(left, top, right, bottom)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(downscales(), st.sampled_from(["RGB", "RGBA"]), st.integers(0, 9), st.booleans())
 def test_it_equals_the_pillow_resampler_within_one_level(
     native_resampler: Any, factory: Any, downscale: tuple[Size, Size, Box], mode: str, seed: int, smooth: bool

@@ -166,7 +166,7 @@ def test_the_published_test_vector_is_signed_and_verified_as_published() -> None
     ours.verify(VECTOR_BODY, headers, VECTOR_SECRET, now=datetime.fromtimestamp(VECTOR_TIME, UTC))
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.binary(min_size=32, max_size=32), st.text(st.characters(codec="utf-8")), st.integers(1, 2**33))
 def test_any_body_is_signed_as_by_standardwebhooks(key: bytes, text: str, timestamp: int) -> None:
     secret = new_webhook_secret(lambda count: key[:count])
