@@ -27,7 +27,11 @@ def expected_output(source: str) -> str:
     return "".join(f"{line[2:]}\n" for line in reversed(comment))
 
 
-PROGRAMS = sorted(path for pattern in ("client_*.py", "program_*") for path in EXAMPLES.glob(pattern))
+SLOW = ("program_pipe", "client_testing")
+PROGRAMS = [
+    pytest.param(path, marks=pytest.mark.slow) if path.stem in SLOW else path
+    for path in sorted((*EXAMPLES.glob("client_*.py"), *EXAMPLES.glob("program_*")))
+]
 
 
 @pytest.mark.parametrize("example", PROGRAMS, ids=lambda path: path.stem)

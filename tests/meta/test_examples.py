@@ -34,6 +34,13 @@ def run(example: Path, folder: Path, **variables: str) -> None:
     assert process.stdout == documented_output(example.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("embed_*.py")), ids=lambda path: path.stem)
+SLOW = ("embed_django", "embed_fastapi")
+PROGRAMS = [
+    pytest.param(path, marks=pytest.mark.slow) if path.stem in SLOW else path
+    for path in sorted(EXAMPLES.glob("embed_*.py"))
+]
+
+
+@pytest.mark.parametrize("example", PROGRAMS, ids=lambda path: path.stem)
 def test_an_example_of_embedding_prints_its_documented_output(example: Path, tmp_path: Path) -> None:
     run(example, tmp_path)

@@ -255,7 +255,7 @@ _IMAGE = Image(
 )
 
 TestCounters = CounterMachine.TestCase
-TestCounters.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)
+TestCounters.settings = settings(max_examples=8, stateful_step_count=40, deadline=None)
 
 
 @pytest.fixture

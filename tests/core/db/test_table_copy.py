@@ -81,7 +81,7 @@ def in_any_order(rows: Rows) -> Rows:
     return {name: sorted(values, key=repr) for name, values in rows.items()}
 
 
-@hypothesis_settings(max_examples=40)
+@hypothesis_settings(max_examples=15)
 @given(before=database_rows(), rows=database_rows())
 def test_a_copy_has_the_rows_of_the_source_and_no_others(
     reused_databases: tuple[Database, Database], before: Rows, rows: Rows

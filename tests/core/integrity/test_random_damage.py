@@ -48,7 +48,7 @@ def masters(directory: DamagedDirectory) -> dict[str, str]:
     return {path.parent.name: sha256(path.read_bytes()).hexdigest() for path in paths if path.exists()}
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(DAMAGE)
 @example([delete_from_full_text_index, change_words, add_words_without_image])
 @example([set_key_count, add_key_of_missing_account])

@@ -140,6 +140,7 @@ def test_sizes_frames_and_images_equal_those_of_sharp(
     assert sum(differences) / len(differences) <= MAX_AVERAGE_DIFFERENCE, sum(differences) / len(differences)
 
 
+@pytest.mark.slow
 def test_the_cases_include_every_fit_orientation_and_kind(cases: list[Case]) -> None:
     assert {case.transform.fit for case in cases} == set(Fit)
     assert {case.name.split()[2] for case in cases if " oriented " in case.name} == set("12345678")

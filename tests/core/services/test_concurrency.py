@@ -78,6 +78,7 @@ RANDOM_CHANGES = """
 """
 
 
+@pytest.mark.slow
 def test_concurrent_uploads_of_two_processes_never_exceed_the_quota(
     opened: Callable[..., ImageHost],
     tmp_path: Path,
