@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from email.message import Message
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
@@ -64,6 +65,23 @@ async def app(scope, receive, send):
     if scope["type"] == "http":
         await send({{"type": "http.response.start", "status": 200, "headers": HEADERS}})
         await send({{"type": "http.response.body", "body": BODY, "more_body": False}})
+"""
+
+
+BARE_PROTOCOL = """
+import asyncio, sys, uvloop
+BODY = open({body!r}, "rb").read() if {body!r} else b""
+FIELDS = b"content-type: image/webp\\r\\netag: \\"bare\\"\\r\\ncontent-length: %d\\r\\n" % len(BODY)
+HEAD = b"HTTP/1.1 200 OK\\r\\n" + FIELDS + b"\\r\\n"
+class Protocol(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport = transport
+    def data_received(self, data):
+        self.transport.writelines((HEAD, BODY) if BODY else (HEAD,))
+async def main():
+    server = await asyncio.get_running_loop().create_server(Protocol, "127.0.0.1", {port})
+    await server.serve_forever()
+uvloop.run(main())
 """
 
 
@@ -221,6 +239,23 @@ def bare_uvicorn(directory: Path, body: Path, core: int | None = None) -> Iterat
 
 
 @contextmanager
+def bare_protocol(directory: Path, body: Path | None, core: int | None = None) -> Iterator[Peer]:
+    """Send one response by uvloop, whatever is received: no server in Python costs less.
+
+    Args:
+        directory: Where its files are.
+        body: The file whose bytes are the body; by default it is empty, as that of HEAD and 304.
+        core: The core to which it is pinned.
+    """
+    port = free_port()
+    name = f"protocol-{port}"
+    script = directory / f"{name}.py"
+    script.write_text(BARE_PROTOCOL.format(body="" if body is None else str(body), port=port))
+    with run_server(pinned(core, [sys.executable, str(script)]), port, directory / f"{name}.log") as peer:
+        yield peer
+
+
+@contextmanager
 def nginx(directory: Path, root: Path, core: int | None = None) -> Iterator[Peer]:
     """Serve a directory by nginx in one process, with an open-file cache and without an access log."""
     port = free_port()
@@ -341,6 +376,38 @@ def cpu_seconds(pid: int) -> float:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+BURSTS = """
+import socket, sys, time
+method, host, port, target, seconds, connections = sys.argv[1:]
+request = f"{method} {target} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode()
+sockets = [socket.create_connection((host, int(port))) for _ in range(int(connections))]
+end, responses = time.monotonic() + float(seconds), 0
+while time.monotonic() < end:
+    for each in sockets:
+        each.sendall(request)
+    for each in sockets:
+        head = each.recv(65_536)
+        assert head.startswith(b"HTTP/1.1 200 ") and head.endswith(b"\\r\\n\\r\\n"), head
+    responses += len(sockets)
+print(responses)
+"""
+
+
+def head_cost(url: str, seconds: int, connections: int, core: int, pid: int) -> float:
+    """Return the CPU time of a response to HEAD, in microseconds, which wrk cannot send.
+
+    Each connection has one request at a time, and all are sent together.
+    """
+    parts = urlsplit(url)
+    target = f"{parts.path}?{parts.query}" if parts.query else parts.path or "/"
+    arguments = ["HEAD", str(parts.hostname), str(parts.port), target, str(seconds), str(connections)]
+    before = cpu_seconds(pid)
+    responses = subprocess.run(
+        pinned(core, [sys.executable, "-c", BURSTS, *arguments]), capture_output=True, text=True, check=True
+    ).stdout
+    return (cpu_seconds(pid) - before) / int(responses) * 1e6
 
 
 def wrk(

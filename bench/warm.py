@@ -5,7 +5,9 @@
 Needs wrk, nginx and taskset. Without an argument, an image is generated. The variant has about 45 KB; nginx
 serves a file with the same bytes. Both servers have one process on the same core, and wrk has another core,
 with 32 connections; neither writes an access log. A second server has no cache in memory, so that the file is
-read from the page cache. Rounds alternate, and the median is printed.
+read from the page cache; the data are in the folder of temporary files, which should not be a tmpfs. A
+protocol that sends the same response whatever it receives is the least that a server in Python costs. Rounds
+alternate, and the median is printed; of CPU times the lowest. HEAD has CPU times only.
 
 Then, with all cores: the latency of the cached variant on an idle server, and while more clients than the
 rendering queue admits request uncached variants.
@@ -25,8 +27,10 @@ from pathlib import Path
 from bench.peers import (
     Load,
     MissingToolError,
+    bare_protocol,
     bare_uvicorn,
     fetch,
+    head_cost,
     imagehost,
     machine,
     nginx,
@@ -129,24 +133,40 @@ def throughput(directory: Path, image_data: bytes, seconds: int, rounds: int) ->
         with (
             nginx(directory, root, SERVER_CORE) as static,
             bare_uvicorn(directory, file, SERVER_CORE) as bare,
+            bare_protocol(directory, file, SERVER_CORE) as protocol,
+            bare_protocol(directory, None, SERVER_CORE) as head_protocol,
         ):
             nginx_url, url = f"{static.origin}/{file.name}", server.origin + path
             tags = {url: f"If-None-Match: {fetch(url)[1]['ETag']}" for url in (nginx_url, url)}
             requests: dict[str, tuple[str, int, tuple[str, ...]]] = {
                 "nginx": (nginx_url, static.pid, ()),
+                "bare protocol": (protocol.origin, protocol.pid, ()),
                 "bare uvicorn": (bare.origin, bare.pid, ()),
                 "imagehost": (url, server.process.pid, ()),
                 "imagehost from the page cache": (disk.origin + disk_path, disk.process.pid, ()),
                 "nginx 304": (nginx_url, static.pid, (tags[nginx_url],)),
+                "bare protocol 304": (head_protocol.origin, head_protocol.pid, ()),
                 "imagehost 304": (url, server.process.pid, (tags[url],)),
             }
+            heads = {
+                "nginx": (nginx_url, static.pid),
+                "bare protocol": (head_protocol.origin, head_protocol.pid),
+                "imagehost": (url, server.process.pid),
+                "imagehost from the page cache": (disk.origin + disk_path, disk.process.pid),
+            }
+            costs: dict[str, list[float]] = {name: [] for name in heads}
             loads: dict[str, list[Load]] = {name: [] for name in requests}
             for _ in range(rounds):
                 for name, (target, pid, headers) in requests.items():
                     loads[name].append(wrk(target, seconds, CONNECTIONS, *headers, core=WRK_CORE, pid=pid))
+                for name, (target, pid) in heads.items():
+                    costs[name].append(head_cost(target, seconds, CONNECTIONS, WRK_CORE, pid))
     for name in requests:
         kind = " 304" if name.endswith("304") else ""
         report(name, loads[name], None if name.startswith("nginx") else loads[f"nginx{kind}"])
+    for name, values in costs.items():
+        ratio = min(costs["nginx"]) / min(values)
+        print(f"  {f'{name} HEAD':35} {min(values):.0f} µs of CPU time per response ({ratio:.0%} of nginx)")
 
 
 def latency(directory: Path, image_data: bytes, seconds: int, rounds: int) -> None:
