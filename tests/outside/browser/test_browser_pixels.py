@@ -1,4 +1,4 @@
-"""Chromium and the host show the same pixels: animations frame by frame, and colours without a profile."""
+"""Chromium and the host show the same pixels: animations frame by frame, and colours of every kind."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from PIL import Image
+from tests.core.pixels.conftest import ImageFactory
 from tests.unusual_files import GifFrame, gif, png_of_samples
 
 from imagehost_core.formats import Format
@@ -87,6 +88,12 @@ def test_random_gifs_have_the_frames_that_chromium_shows(page: Page) -> None:
         assert list(map(visible, frames)) == list(map(visible, shown)), seed
 
 
+def rendered(png: bytes, size: Size) -> bytes:
+    """Return the samples of a lossless variant of a PNG in its own size, as RGBA."""
+    job = RenderJob(Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size), Format.PNG, None)
+    return Image.open(BytesIO(render(job, Format.PNG, png)[1][0])).convert("RGBA").tobytes()
+
+
 def gama(value: float) -> tuple[bytes, bytes]:
     return b"gAMA", struct.pack(">I", round(value * 100_000))
 
@@ -122,7 +129,19 @@ def test_colours_without_a_profile_are_those_that_chromium_shows(
         samples = [scale * random.randrange(40, 256) for _ in range(30)]
         data = png_of_samples([samples], colour_type, depth, *chunks)
         shown = page.evaluate(DRAW, [base64.b64encode(data).decode(), "image/png"])
-        size = Size(len(shown) // 4, 1)
-        job = RenderJob(Plan(resize=size, crop=ORIGIN, pad=ORIGIN, output=size), Format.PNG, None)
-        own = Image.open(BytesIO(render(job, Format.PNG, data)[1][0])).convert("RGBA").tobytes()
+        own = rendered(data, Size(len(shown) // 4, 1))
         assert max(abs(one - other) for one, other in zip(own, shown, strict=True)) <= 4, (chunks, samples)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 2.2])
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGB", "RGBA"])
+def test_colours_with_a_profile_are_those_that_chromium_shows(page: Page, mode: str, gamma: float) -> None:
+    colours = [(12, 10, 9, 255), (90, 200, 120, 255), (200, 150, 130, 200), (110, 180, 140, 60)]
+    image = Image.new("RGBA", (4, 1))
+    for left, colour in enumerate(colours):
+        image.putpixel((left, 0), colour)
+    file = BytesIO()
+    image.convert(mode).save(file, "PNG", icc_profile=ImageFactory().icc_profile(gamma=gamma))
+    shown = page.evaluate(DRAW, [base64.b64encode(file.getvalue()).decode(), "image/png"])
+    own = rendered(file.getvalue(), Size(4, 1))
+    assert max(abs(one - other) for one, other in zip(own, shown, strict=True)) <= 4
