@@ -370,11 +370,11 @@ _UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process and its descendants, in seconds."""
+    """Return the CPU time of a process and its descendants, ended ones included, in seconds."""
     ticks = 0
     for process in (pid, *descendants(pid)):
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
