@@ -18,6 +18,8 @@ from imagehost_client._cli.app import cli
 from imagehost_client.client import Resource
 from imagehost_client.testing import FakeImageHost, make_png
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
@@ -27,11 +29,7 @@ def expected_output(source: str) -> str:
     return "".join(f"{line[2:]}\n" for line in reversed(comment))
 
 
-SLOW = ("program_pipe", "client_testing")
-PROGRAMS = [
-    pytest.param(path, marks=pytest.mark.slow) if path.stem in SLOW else path
-    for path in sorted((*EXAMPLES.glob("client_*.py"), *EXAMPLES.glob("program_*")))
-]
+PROGRAMS = sorted((*EXAMPLES.glob("client_*.py"), *EXAMPLES.glob("program_*")))
 
 
 @pytest.mark.parametrize("example", PROGRAMS, ids=lambda path: path.stem)

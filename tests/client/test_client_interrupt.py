@@ -31,6 +31,8 @@ from tests.client.test_client_loopback import TOKEN, UploadStore, record
 from imagehost_client import AsyncClient, Client, UploadInterrupted, UploadResult
 from imagehost_client.testing import FakeImageHost, make_png
 
+pytestmark = pytest.mark.slow
+
 FILES, STORED = 8, 2
 TIMEOUT = 20.0
 """Seconds for a process to end: less than the client's timeout and the host's `Retry-After`."""

@@ -15,7 +15,10 @@ import pytest
 from imagehost_core.db import SqliteDatabase
 from imagehost_core.storage.locks import LockManager
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="makes Linux look like other systems")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="makes Linux look like other systems"),
+]
 PROGRAMS = Path(__file__).parent / "programs"
 
 
@@ -24,7 +27,6 @@ def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
-@pytest.mark.slow
 def test_windows_opens_a_host_uploads_renders_deletes_backs_up_and_restores(tmp_path: Path) -> None:
     # The first process ends without closing the host; the second cleans up after it.
     for _ in range(2):

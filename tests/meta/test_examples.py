@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 
@@ -34,11 +36,7 @@ def run(example: Path, folder: Path, **variables: str) -> None:
     assert process.stdout == documented_output(example.read_text(encoding="utf-8"))
 
 
-SLOW = ("embed_django", "embed_fastapi")
-PROGRAMS = [
-    pytest.param(path, marks=pytest.mark.slow) if path.stem in SLOW else path
-    for path in sorted(EXAMPLES.glob("embed_*.py"))
-]
+PROGRAMS = sorted(EXAMPLES.glob("embed_*.py"))
 
 
 @pytest.mark.parametrize("example", PROGRAMS, ids=lambda path: path.stem)

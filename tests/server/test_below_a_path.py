@@ -26,6 +26,8 @@ from imagehost_server.routes import ROUTES
 from imagehost_server.settings import ServerSettings
 from imagehost_server.web.router import HANDLERS
 
+pytestmark = pytest.mark.slow
+
 SITE = "https://a.example"
 
 

@@ -16,6 +16,8 @@ from imagehost_core.testing import make_image, shared_executor
 from imagehost_server.cli.bootstrap import write_sample
 from imagehost_server.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = Settings(rendering=RenderingSettings(processes=1))
 
 

@@ -21,6 +21,8 @@ from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image, shared_executor
 from imagehost_server.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 COMMAND = [sys.executable, "-m", "imagehost_server"]
 SETTINGS = Settings(rendering=RenderingSettings(processes=1))
 

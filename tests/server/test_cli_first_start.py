@@ -16,6 +16,8 @@ from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.settings import load
 from imagehost_server.testing import environment, running, start
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "correct horse battery"
 
 
@@ -57,7 +59,6 @@ def test_an_unusable_password_file_creates_no_credentials_and_is_not_shown(
     assert "IMAGEHOST_ADMIN_PASSWORD_FILE" in str(caught.value)
 
 
-@pytest.mark.slow
 def test_the_server_reads_the_password_file_at_its_first_start_only(tmp_path: Path) -> None:
     secret, data = tmp_path / "secret", tmp_path / "data"
     variables = {"IMAGEHOST_ADMIN_PASSWORD_FILE": str(secret)}

@@ -22,6 +22,8 @@ from imagehost_server.serve.tls import HANDSHAKE_SECONDS
 from imagehost_server.settings import ListenSettings, ServerSettings
 from imagehost_server.testing import RunningServer, running
 
+pytestmark = pytest.mark.slow
+
 YEAR = "max-age=31536000"
 
 
@@ -119,7 +121,6 @@ def test_plain_http_on_the_tls_port_gets_no_response(secure: TlsServer) -> None:
     assert not response.startswith(b"HTTP/")
 
 
-@pytest.mark.slow
 def test_tls_handshakes_have_a_timeout(secure: TlsServer) -> None:
     with socket.create_connection(("127.0.0.1", secure.server.port), 30) as connection:
         began = time.monotonic()
@@ -228,7 +229,6 @@ def test_startup_warns_only_where_other_machines_get_403(
     assert len(caplog.records) == warnings
 
 
-@pytest.mark.slow
 def test_x_forwarded_proto_counts_from_a_trusted_proxy(tmp_path: Path, no_limits: dict[str, str]) -> None:
     proxy = public_ip()
     variables = {**no_limits, "IMAGEHOST_TRUSTED_PROXIES": proxy}

@@ -20,6 +20,8 @@ from tests.server.tls import create_certificate
 from imagehost_server.serve.transport import LINGER_BYTES
 from imagehost_server.testing import RunningServer, running
 
+pytestmark = pytest.mark.slow
+
 MIB = 2**20
 JSON = "application/json"
 

@@ -21,6 +21,8 @@ from imagehost_server.background.periodic import periodic_cleanup
 from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import running
 
+pytestmark = pytest.mark.slow
+
 PNG = make_image(40, 30)
 TIMEOUT = 30.0
 
@@ -138,7 +140,6 @@ async def test_a_failed_run_is_followed_by_the_next(
         await wait_until(lambda: not masters(data))
 
 
-@pytest.mark.slow
 def test_a_restarted_server_removes_files_of_a_killed_upload(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with running(data) as server:

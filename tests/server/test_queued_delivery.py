@@ -20,6 +20,8 @@ from imagehost_server._executors import FILE_THREADS, Executors
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.settings import ServerSettings
 
+pytestmark = pytest.mark.slow
+
 RENDERING = RenderingSettings(processes=1, queue=16)
 SETTINGS = ServerSettings(rendering=RENDERING, limits=LimitSettings(unauthenticated_per_minute=0))
 HASTY = RenderingSettings(processes=1, queue=16, render_timeout_seconds=2.0)

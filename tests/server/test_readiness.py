@@ -28,6 +28,8 @@ from imagehost_server.logging_config import REPEAT_SECONDS
 from imagehost_server.routes.service import ProblemLog, Readiness, ReadinessMonitor
 from imagehost_server.settings import ServerSettings
 
+pytestmark = pytest.mark.slow
+
 PROXIED = {"X-Forwarded-For": "192.0.2.7"}
 
 

@@ -15,6 +15,8 @@ from imagehost_core.testing import make_image
 from imagehost_server.app import Application, create_app
 from imagehost_server.settings import ServerSettings
 
+pytestmark = pytest.mark.slow
+
 
 async def run_lifespan(app: Application) -> None:
     """Start the application and stop it, which closes the host."""

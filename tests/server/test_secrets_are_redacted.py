@@ -22,6 +22,8 @@ from imagehost_server.routes.sessions import SignIn, new_session_record
 from imagehost_server.routes.webhooks import new_webhook_record
 from imagehost_server.testing import RunningServer, running
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, no_limits: dict[str, str]) -> Iterator[RunningServer]:

@@ -7,6 +7,7 @@ import tempfile
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.integrity.conftest import DamagedDirectory
@@ -28,6 +29,8 @@ from tests.core.integrity.test_findings import (
 )
 
 from imagehost_core.maintenance.check.findings import FindingKind
+
+pytestmark = pytest.mark.slow
 
 EXCLUSIVE = (
     {delete_master, flip_byte_of_master, truncate_master},

@@ -23,6 +23,8 @@ from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Fit, Size, Transform, plan
 
+pytestmark = pytest.mark.slow
+
 CASES = 320
 SEED = 20_261_121
 LOW_CONTRAST = (104, 152)
@@ -140,7 +142,6 @@ def test_sizes_frames_and_images_equal_those_of_sharp(
     assert sum(differences) / len(differences) <= MAX_AVERAGE_DIFFERENCE, sum(differences) / len(differences)
 
 
-@pytest.mark.slow
 def test_the_cases_include_every_fit_orientation_and_kind(cases: list[Case]) -> None:
     assert {case.transform.fit for case in cases} == set(Fit)
     assert {case.name.split()[2] for case in cases if " oriented " in case.name} == set("12345678")

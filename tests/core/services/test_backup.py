@@ -36,6 +36,8 @@ from imagehost_core.testing import FrozenClock, make_image
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
+pytestmark = pytest.mark.slow
+
 RESTORED_FILES = {"installation.json", "imagehost.sqlite3", "images", "secret"}
 LARGE = make_image(1_400, 1_100)
 """An image with derivatives."""

@@ -17,6 +17,8 @@ from imagehost_core.testing import make_image
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
+pytestmark = pytest.mark.slow
+
 PNG = make_image(40, 30)
 ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 
@@ -78,7 +80,6 @@ RANDOM_CHANGES = """
 """
 
 
-@pytest.mark.slow
 def test_concurrent_uploads_of_two_processes_never_exceed_the_quota(
     opened: Callable[..., ImageHost],
     tmp_path: Path,
@@ -115,7 +116,6 @@ def test_concurrent_uploads_of_threads_never_exceed_the_quota(
     assert len(stored_files(tmp_path / "data")) == 7
 
 
-@pytest.mark.slow
 def test_two_processes_with_many_threads_end_with_consistent_stores(
     opened: Callable[..., ImageHost],
     tmp_path: Path,

@@ -15,6 +15,8 @@ from imagehost_core import ImageHost, InsufficientStorageError, NotFoundError, U
 from imagehost_core.maintenance.importers.service import ImportOptions, ImportSource
 from imagehost_core.testing import make_image
 
+pytestmark = pytest.mark.slow
+
 EACH_ENGINE = True
 
 

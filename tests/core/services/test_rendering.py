@@ -23,6 +23,8 @@ from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.testing import make_image
 from imagehost_core.workers import Lane, render_cost
 
+pytestmark = pytest.mark.slow
+
 SIDE = 4_000
 
 
@@ -145,7 +147,6 @@ def test_a_lost_derivative_is_replaced_by_the_master(host: ImageHost, data: Path
     assert rendered(host, image, job_of(image, 300)).size == (300, 300)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kept", [0, 100, -500])
 def test_a_damaged_derivative_is_replaced_by_the_master(
     host: ImageHost, data: Path, upload: bytes, kept: int, caplog: pytest.LogCaptureFixture

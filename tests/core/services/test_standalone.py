@@ -25,6 +25,8 @@ from imagehost_core import (
 from imagehost_core.limits import MAX_FILE_BYTES
 from imagehost_core.testing import make_image, memory_host
 
+pytestmark = pytest.mark.slow
+
 
 def photograph(orientation: int = 1) -> bytes:
     """Return a JPEG of 120×80 stored pixels."""

@@ -22,6 +22,8 @@ from imagehost_core import ImageHost, ValidationError, restore
 from imagehost_core.installation import RECORD_NAME
 from imagehost_core.testing import make_image, shared_executor
 
+pytestmark = pytest.mark.slow
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:

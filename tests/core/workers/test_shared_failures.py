@@ -29,6 +29,8 @@ from imagehost_core.storage.blob_store import MASTER
 from imagehost_core.testing import make_image
 from imagehost_core.workers import ImageExecutor
 
+pytestmark = pytest.mark.slow
+
 MakeExecutor = Callable[..., ImageExecutor]
 Eventually = Callable[[Callable[[], bool]], bool]
 
@@ -123,7 +125,7 @@ def render_together(
         (b"raise_unexpected\n", InternalError, ""),
         (b"raise_unavailable\n", UnavailableError, "expected less"),
         (b"segfault\n", UnavailableError, "rendering the image failed"),
-        pytest.param(b"exhaust_memory\n", UnavailableError, "more memory", marks=pytest.mark.slow),
+        (b"exhaust_memory\n", UnavailableError, "more memory"),
         (NotFoundError("no such file"), NotFoundError, "no such file"),
         (OSError("the disk has failed"), InternalError, ""),
     ],
@@ -151,7 +153,7 @@ def test_requests_that_wait_for_a_render_get_its_error_and_do_not_repeat_it(
 
 @pytest.mark.parametrize(
     ("first_timeout", "kill", "details"),
-    [pytest.param(3.0, False, "took too long", marks=pytest.mark.slow), (TIMEOUT, True, "interrupted")],
+    [(3.0, False, "took too long"), (TIMEOUT, True, "interrupted")],
 )
 def test_a_failure_that_concerns_one_request_only_lets_the_next_one_render(
     context: HostContext,

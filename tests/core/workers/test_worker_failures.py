@@ -18,6 +18,8 @@ from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.transform import ORIGIN, Plan, Size
 from imagehost_core.workers import ImageExecutor, failures, messages
 
+pytestmark = pytest.mark.slow
+
 MakeExecutor = Callable[..., ImageExecutor]
 
 UPLOAD = IngestJob(Format.GIF, derivative_sides=(4, 2))

@@ -22,6 +22,8 @@ from imagehost_core.workers import Cost, ImageExecutor, Lane, WorkerRequest, mai
 from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.main import AUTOGROUP
 
+pytestmark = pytest.mark.slow
+
 LIGHT, HEAVY = Lane.LIGHT, Lane.HEAVY
 JOB = RenderJob(plan(Size(10_000, 5_000), Transform(200)), Format.JPEG, 80)
 

@@ -13,7 +13,7 @@ RunScript = Callable[[str], "subprocess.Popen[str]"]
 Eventually = Callable[[Callable[[], bool]], bool]
 HasExited = Callable[[int], bool]
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tests read /proc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the tests read /proc")]
 
 EXECUTOR = """
 import io, os, sys, threading

@@ -16,6 +16,8 @@ from imagehost_core.workers import ImageExecutor, failures
 from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.process import Worker
 
+pytestmark = pytest.mark.slow
+
 RunTask = Callable[..., str]
 MakeExecutor = Callable[..., ImageExecutor]
 Eventually = Callable[[Callable[[], bool]], bool]

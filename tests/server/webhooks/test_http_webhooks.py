@@ -32,6 +32,8 @@ from imagehost_server.cli.main import main as server_main
 from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, running
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_server_sends_webhooks_and_reports_attempts_status_duration_and_response(
     sending_server: RunningServer,
@@ -60,7 +62,6 @@ def test_the_server_sends_webhooks_and_reports_attempts_status_duration_and_resp
     assert (delivery.error, delivery.next_attempt_at) == (None, None)
 
 
-@pytest.mark.slow
 def test_a_failed_delivery_is_retried_after_five_seconds(sending_server: RunningServer) -> None:
     with (
         client_of(sending_server) as client,
@@ -124,7 +125,6 @@ def test_a_refused_connection_is_reported_as_the_error(sending_server: RunningSe
     assert delivery.error.startswith("no connection")
 
 
-@pytest.mark.slow
 def test_with_send_in_server_off_only_a_separate_process_sends(non_sending_server: RunningServer) -> None:
     with client_of(non_sending_server) as client, webhook_receiver(lambda _: (200, b"")) as receiver:
         webhook = client.webhooks.create(receiver.url)
@@ -136,7 +136,6 @@ def test_with_send_in_server_off_only_a_separate_process_sends(non_sending_serve
         client.webhooks.delete(webhook)
 
 
-@pytest.mark.slow
 def test_a_separate_process_serves_the_metrics_of_its_attempts(non_sending_server: RunningServer) -> None:
     with client_of(non_sending_server) as client, webhook_receiver(lambda _: (200, b"")) as receiver:
         webhook = client.webhooks.create(receiver.url)
@@ -153,7 +152,6 @@ def test_a_separate_process_serves_the_metrics_of_its_attempts(non_sending_serve
     assert "imagehost_images" not in text, "the totals of the host are those of the server"
 
 
-@pytest.mark.slow
 def test_a_port_in_use_prevents_the_sender_with_a_clear_error(non_sending_server: RunningServer) -> None:
     port = urlsplit(non_sending_server.base_url).port
     arguments = ["webhook-sender", "--data", str(non_sending_server.data), "--metrics-port", str(port)]
@@ -162,7 +160,6 @@ def test_a_port_in_use_prevents_the_sender_with_a_clear_error(non_sending_server
     assert "Error: [Errno 98]" in result.stderr or "in use" in result.stderr
 
 
-@pytest.mark.slow
 def test_sigterm_lets_the_sender_finish_attempts_in_flight(non_sending_server: RunningServer) -> None:
     stopping = threading.Event()
 
@@ -184,7 +181,6 @@ def test_sigterm_lets_the_sender_finish_attempts_in_flight(non_sending_server: R
         client.webhooks.delete(webhook)
 
 
-@pytest.mark.slow
 def test_sigterm_makes_the_sender_release_attempts_that_do_not_finish(
     non_sending_server: RunningServer,
 ) -> None:
@@ -209,7 +205,6 @@ def test_sigterm_makes_the_sender_release_attempts_that_do_not_finish(
         client.webhooks.delete(webhook)
 
 
-@pytest.mark.slow
 def test_a_stopped_server_finishes_attempts_in_flight_and_exits_cleanly(tmp_path: Path) -> None:
     stopping = threading.Event()
 
@@ -233,7 +228,6 @@ def test_a_stopped_server_finishes_attempts_in_flight_and_exits_cleanly(tmp_path
             assert (delivery.state, delivery.last_response) == ("delivered", "done")
 
 
-@pytest.mark.slow
 def test_several_senders_share_due_deliveries_and_send_each_once(non_sending_server: RunningServer) -> None:
     count = 300
     with (
@@ -258,7 +252,6 @@ def test_several_senders_share_due_deliveries_and_send_each_once(non_sending_ser
     assert len(per_event) == count // 10
 
 
-@pytest.mark.slow
 def test_retry_now_makes_pending_deliveries_due(
     non_sending_server: RunningServer, imagehost: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:
