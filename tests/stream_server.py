@@ -40,14 +40,20 @@ def run_stream_server(handler: Handler) -> Iterator[StreamServer]:
     """
     running: list[StreamServer] = []
     started = threading.Event()
+    # An event loop has weak references: the task of a client that has gone, which waits for another server,
+    # would be collected as garbage.
+    tasks: set[asyncio.Task[None] | None] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.current_task())
         try:
             with suppress(OSError, asyncio.IncompleteReadError):
                 await handler(reader, writer)
             writer.close()
         except asyncio.CancelledError:
             writer.transport.abort()
+        finally:
+            tasks.discard(asyncio.current_task())
 
     async def main() -> None:
         listener = await asyncio.start_server(handle, "127.0.0.1", 0)
