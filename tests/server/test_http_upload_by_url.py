@@ -22,6 +22,8 @@ from imagehost_server.routes import upload as route
 from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import RunningServer, running
 
+pytestmark = pytest.mark.slow
+
 
 class Origin(ThreadingHTTPServer):
     """A server of images on loopback, which counts its requests."""

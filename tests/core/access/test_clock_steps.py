@@ -20,6 +20,8 @@ from imagehost_core.settings import SQLITE, LimitSettings, RenderingSettings, We
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock
 from imagehost_core.webhooks import JITTER, RETRY_SCHEDULE, Attempt
 
+pytestmark = pytest.mark.slow
+
 EACH_ENGINE = True
 
 MINUTE, HOUR, DAY, YEAR = 60, 3_600, 86_400, 365 * 86_400

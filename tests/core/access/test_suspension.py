@@ -14,6 +14,8 @@ from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = Settings(
     base_url="https://img.example/v1",
     rendering=RenderingSettings(processes=1),

@@ -15,6 +15,8 @@ from imagehost_core.models import Image
 from imagehost_core.settings import DeliverySettings, PurgeSettings, RenderingSettings, Settings
 from imagehost_core.testing import FrozenClock, make_image
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = Settings(
     base_url="https://img.example/v1",
     rendering=RenderingSettings(processes=1),

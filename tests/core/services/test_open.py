@@ -21,6 +21,8 @@ from imagehost_core.testing import make_image
 if TYPE_CHECKING:
     from tests.core.conftest import Program
 
+pytestmark = pytest.mark.slow
+
 ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 PNG = make_image(40, 30)
 

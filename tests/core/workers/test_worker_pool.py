@@ -19,6 +19,8 @@ from imagehost_core.workers import ImageExecutor, failures
 from imagehost_core.workers.executor import TaskCall
 from imagehost_core.workers.process import ExitInfo, Worker
 
+pytestmark = pytest.mark.slow
+
 RunTask = Callable[..., str]
 MakeExecutor = Callable[..., ImageExecutor]
 Eventually = Callable[[Callable[[], bool]], bool]
@@ -162,7 +164,6 @@ def test_waiting_counts_against_the_deadline(
     busy.join()
 
 
-@pytest.mark.slow
 def test_a_call_that_waited_for_most_of_its_deadline_counts_as_queued_too_long(
     make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
 ) -> None:
