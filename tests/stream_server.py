@@ -60,12 +60,14 @@ def run_stream_server(handler: Handler) -> Iterator[StreamServer]:
         running.append(StreamServer(listener.sockets[0].getsockname()[1], asyncio.get_running_loop()))
         started.set()
         await running[0]._stopped.wait()
-        listener.close()
-        # A connection may be accepted just now; the next iteration of the loop closes the transports.
+        # Closed at last: asyncio would leave open the socket of a connection that is accepted just now.
+        running[0].loop.remove_reader(listener.sockets[0].fileno())
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            for task in others:
+            for task in others & tasks:
                 task.cancel()
-            await asyncio.wait(others)
+            await asyncio.sleep(0)
+        listener.close()
+        # The next iteration closes the transports.
         await asyncio.sleep(0)
 
     thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
