@@ -193,7 +193,7 @@ async def until_complete(tasks: set[asyncio.Task[None]]) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_response_that_nobody_reads_is_cut_logged_as_cut_and_counted(
+async def test_a_response_that_is_not_read_is_cut_logged_as_cut_and_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO, "imagehost.access")

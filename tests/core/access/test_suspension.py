@@ -157,6 +157,6 @@ def test_suspending_again_invalidates_what_a_process_that_died_after_its_commit_
     deliver(other, image.id)
     with closing(sqlite3.connect(one.path / "imagehost.sqlite3", isolation_level=None)) as died:
         died.execute("UPDATE accounts SET suspended_at = 1 WHERE name = 'ann'")
-    assert cached(other, image.id) is not None, "nobody was told"
+    assert cached(other, image.id) is not None, "the other host was not told"
     one.accounts.update("ann", suspended=True)
     assert cached(other, image.id) is None

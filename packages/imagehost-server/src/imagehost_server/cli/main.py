@@ -142,30 +142,6 @@ def retry_webhooks(data: Path) -> None:
 for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
     main.add_command(command)
 
-for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
-    main.add_command(command)
-
-for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
-    main.add_command(command)
-
-for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
-    main.add_command(command)
-
-for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
-    main.add_command(command)
-
-for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
-    main.add_command(command)
-
-for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
-    main.add_command(command)
-
-for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
-    main.add_command(command)
-
-for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
-    main.add_command(command)
-
 
 def format_settings(resolved: Iterable[ResolvedSetting]) -> str:
     """Return settings as a TOML document, each with its source as a comment.
