@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import inspect
 import os
 import signal
 import ssl
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpcore2
+import httpx2
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.faults.trials import COLUMNS, PROPERTY, SOAK
@@ -133,6 +135,16 @@ def _certificates_are_loaded_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(httpcore2, "default_ssl_context", shared)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _requests_have_time() -> Iterator[None]:
+    """Let requests without a timeout wait longer than 5 seconds, as servers run beside other tests."""
+    default = inspect.signature(httpx2.get).parameters["timeout"].default
+    with pytest.MonkeyPatch.context() as patch:
+        for phase in ("connect", "read", "write"):
+            patch.setattr(default, phase, TEST_SECONDS)
         yield
 
 

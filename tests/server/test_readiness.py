@@ -25,12 +25,19 @@ from imagehost_core.settings import StorageSettings
 from imagehost_core.testing import make_image
 from imagehost_server._executors import ThreadLimiter
 from imagehost_server.logging_config import REPEAT_SECONDS
+from imagehost_server.routes import service
 from imagehost_server.routes.service import ProblemLog, Readiness, ReadinessMonitor
 from imagehost_server.settings import ServerSettings
 
 pytestmark = pytest.mark.slow
 
 PROXIED = {"X-Forwarded-For": "192.0.2.7"}
+
+
+@pytest.fixture(autouse=True)
+def _checks_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a check take longer than in production: it starts an image worker, here beside other tests."""
+    monkeypatch.setattr(service, "CHECK_SECONDS", 60.0)
 
 
 @contextmanager
@@ -168,7 +175,8 @@ def test_a_problem_is_logged_when_it_changes_and_once_a_minute_while_it_lasts(
 
 
 @pytest.mark.time_limit(30)
-def test_checks_that_hang_take_one_thread_and_are_named() -> None:
+def test_checks_that_hang_take_one_thread_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "CHECK_SECONDS", 0.01)
     released, started = threading.Event(), list[str]()
 
     def hang() -> None:
@@ -185,7 +193,7 @@ def test_checks_that_hang_take_one_thread_and_are_named() -> None:
         maintenance, settings = Maintenance(), ServerSettings()
 
     async def probe() -> list[Readiness | BaseException]:
-        monitor = ReadinessMonitor(HungHost(), ThreadLimiter(4), seconds=0.01)  # type: ignore[arg-type]
+        monitor = ReadinessMonitor(HungHost(), ThreadLimiter(4))  # type: ignore[arg-type]
         results = await asyncio.gather(*(monitor.check() for _ in range(5)), return_exceptions=True)
         results += await asyncio.gather(monitor.check(), return_exceptions=True)
         released.set()

@@ -84,14 +84,13 @@ class ReadinessMonitor:
     Args:
         host: The host.
         threads: Runs the checks.
-        seconds: The time in which each check must respond.
 
     Attributes:
         is_draining: Whether this process is about to stop, so that it is not ready for new requests.
     """
 
-    def __init__(self, host: ImageHost, threads: ThreadLimiter, seconds: float = CHECK_SECONDS) -> None:
-        self._host, self._threads, self._seconds = host, threads, seconds
+    def __init__(self, host: ImageHost, threads: ThreadLimiter) -> None:
+        self._host, self._threads = host, threads
         self.is_draining = False
         self._running: dict[str, asyncio.Future[object]] = {}
         self._problems = ProblemLog("not ready", "ready again", logging.ERROR)
@@ -129,7 +128,7 @@ class ReadinessMonitor:
             # Its exception is ignored if it comes too late.
             running.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            return await asyncio.wait_for(asyncio.shield(running), self._seconds)
+            return await asyncio.wait_for(asyncio.shield(running), CHECK_SECONDS)
         except Exception as error:
             return error
 
