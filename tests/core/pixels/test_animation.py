@@ -12,7 +12,7 @@ from PIL import Image, ImageSequence
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels.animation import to_centiseconds
+from imagehost_core.pixels.animation import MAX_DURATION, MAX_LOOP_COUNT, to_centiseconds
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.gif import INFINITE
 from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize
@@ -61,6 +61,18 @@ def test_an_animation_keeps_its_loop_count(
     data = factory.animation(source, **options)
     assert open_image(source, data).loop_count == loop_count
     assert open_image(target, variant(data, source, target)).loop_count == loop_count
+
+
+@pytest.mark.parametrize("target", ANIMATED)
+@pytest.mark.parametrize(("source", "loop"), [(Format.GIF, 2**16 - 1), (Format.PNG, 2**32 - 1)])
+def test_what_the_other_format_cannot_store_becomes_the_highest_that_both_can(
+    factory: Any, source: Format, target: Format, loop: int
+) -> None:
+    longest = 10 * (2**16 - 1) if source is Format.GIF else 1_000 * (2**16 - 1)
+    result = variant(factory.animation(source, loop=loop, durations=[longest]), source, target)
+    assert open_image(target, result).loop_count == MAX_LOOP_COUNT
+    expected = 10 * (2**16 - 1) if Format.GIF in (source, target) else MAX_DURATION
+    assert durations(result) == [expected] * 4
 
 
 @pytest.mark.parametrize("target", [Format.JPEG, Format.PNG, Format.AVIF])

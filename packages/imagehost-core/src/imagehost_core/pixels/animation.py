@@ -17,6 +17,10 @@ from imagehost_core.pixels.palette import TRANSPARENT_INDEX, index_pixels, share
 
 GIF_TIME_UNIT = 10
 """The resolution of frame durations in GIF, in milliseconds."""
+MAX_DURATION = 2**31 // 1_000
+"""The longest frame, in milliseconds: WebP has 24 bits for it, and its encoder 31 for all of up to 1,000."""
+MAX_LOOP_COUNT = 2**16 - 1
+"""The highest loop count of WebP. GIF can store one more, and PNG 32 bits."""
 
 
 @frozen
@@ -54,7 +58,8 @@ def read_animation(
             durations.append(duration)
         else:
             durations[-1] += duration
-    return Animation(frames, durations, source.loop_count)
+    times = [min(duration, MAX_DURATION) for duration in durations]
+    return Animation(frames, times, min(source.loop_count, MAX_LOOP_COUNT))
 
 
 def encode_animation(
