@@ -40,10 +40,12 @@ _LOCATION, _USED = 1, 2
 _OFFSET_BITS = 56
 """The lower bits of a location, which have the table's position; the others have log2 of its capacity."""
 _DIGEST_BYTES = 16
-_SLOT = Struct(f"={_DIGEST_BYTES}s" + "IIQ" * COUNTERS)
-"""The digest of the key, zeros in an unused slot; then the id, start and count of each counter."""
+_COUNTER = Struct("=IIQ")
+"""The id, start and count of a counter."""
+_SLOTS = [Struct(f"={_DIGEST_BYTES}s" + "IIQ" * counters) for counters in range(COUNTERS + 1)]
+_SLOT = _SLOTS[COUNTERS]
+"""The digest of the key, zeros in an unused slot; then its counters."""
 _EMPTY = bytes(_DIGEST_BYTES)
-_ZEROS = [0] * (1 + 3 * COUNTERS)
 
 Counters = dict[tuple[int, int], int]
 """The count of each counter by its id, which is not 0, and its start; those written last come first."""
@@ -98,11 +100,11 @@ class CounterTable:
         return _to_counters(values)
 
     def write(self, key: str, counters: Counters, *, in_use: range) -> None:
-        """Replace the counters of a key.
+        """Write the first counters of a key; those behind them stay.
 
         Args:
             key: The key.
-            counters: Its counters; of more than `COUNTERS`, the first are kept.
+            counters: Its first counters; of more than `COUNTERS`, the first are kept.
             in_use: The starts in use: a table that grows leaves out keys that have none of them.
 
         Raises:
@@ -118,7 +120,7 @@ class CounterTable:
         values: list[bytes | int] = [digest]
         for (counter, start), count in islice(counters.items(), COUNTERS):
             values += (counter, start, count)
-        _SLOT.pack_into(self._map, position, *values, *_ZEROS[len(values) :])
+        _SLOTS[len(values) // 3].pack_into(self._map, position, *values)
 
     def close(self) -> None:
         """Unmap and close the file."""
@@ -158,12 +160,12 @@ class CounterTable:
         positions[digest] = position
         return position
 
-    def _read_slot(self, key: str) -> tuple[int, ...]:
-        """Return the ids, starts and counts of a key; nothing for an unknown one."""
+    def _read_slot(self, key: str) -> bytes:
+        """Return the part of a key's slot behind its digest; nothing for an unknown key."""
         digest = _digest(key)
         position = self._find(digest)
-        found, *values = _SLOT.unpack_from(self._map, position)
-        return tuple(values) if found == digest else ()
+        slot = self._map[position : position + _SLOT.size]
+        return slot[_DIGEST_BYTES:] if slot.startswith(digest) else b""
 
     def _grow(self, in_use: range) -> None:
         """Move the keys that are in use to another table, large enough for twice as many."""
@@ -219,13 +221,13 @@ class CounterTable:
         return bool(magic == _MAGIC and used < capacity and offset + capacity * _SLOT.size <= size)
 
 
-def _to_counters(values: tuple[int, ...]) -> Counters:
+def _to_counters(slot: bytes) -> Counters:
     counters = {}
-    for index in range(0, len(values), 3):
+    for counter, start, count in _COUNTER.iter_unpack(slot):
         # Counters come first, then zeros.
-        if not values[index]:
+        if not counter:
             break
-        counters[values[index], values[index + 1]] = values[index + 2]
+        counters[counter, start] = count
     return counters
 
 

@@ -13,16 +13,17 @@ counts of the last windows.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from itertools import count
-from operator import attrgetter
+from operator import attrgetter, ne
 from pathlib import Path
 from zlib import crc32
 
 from imagehost_core._util.clock import Clock, from_micros, to_micros
 from imagehost_core.db.engines.database import Database, integer, text
-from imagehost_core.limits import DAY, Decision, RateLimitPolicy, Window, decide, first_hits
+from imagehost_core.limits import DAY, Decision, RateLimitPolicy, decide, first_hits
 from imagehost_core.storage import Counters, CounterTable, DiskReserve, LockManager
 
 
@@ -83,7 +84,7 @@ class RateLimitStore:
     def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return the number of requests that each current window has admitted, by window name."""
         counters, second = self._table.read_unlocked(key), _to_seconds(self._clock())
-        return {window.name: _hits(counters, *_current(window, second)) for window in policy}
+        return _hits(counters, _current(policy, second))
 
     def close(self) -> None:
         """Close the table and the lock file."""
@@ -93,19 +94,18 @@ class RateLimitStore:
     def _admit(self, key: str, policy: RateLimitPolicy, cost: int) -> Decision:
         now = self._clock()
         second = _to_seconds(now)
-        counters = self._table.read(key)
-        current = {window.name: _current(window, second) for window in policy}
-        hits = {name: _hits(counters, *counter) for name, counter in current.items()}
+        counters, current = self._table.read(key), _current(policy, second)
+        hits = _hits(counters, current)
         decision = decide(policy, hits, now, cost)
-        if decision.window is None:
-            return decision
         counted = {counter: hits[name] + cost * decision.admitted for name, counter in current.items()}
         # A refused request is recorded where the clock was set to a window that was used before.
         if decision.admitted or any(counted[each] and _last(counters, each[0]) != each for each in counted):
             if self._reserve is not None and self._table.is_full:
                 self._reserve.release()
-            # Those counted last come first.
-            self._table.write(key, counted | counters | counted, in_use=range(second - DAY, second + DAY))
+            # Those counted last come first; mostly they do already.
+            if any(map(ne, counters, counted)) or len(counters) < len(counted):
+                counted |= counters | counted
+            self._table.write(key, counted, in_use=range(second - DAY, second + DAY))
         return decision
 
 
@@ -116,17 +116,23 @@ def _is_limited(policy: RateLimitPolicy) -> bool:
     return any(map(_limit_of, policy))
 
 
-def _current(window: Window, second: int) -> tuple[int, int]:
-    """Return the id and the start of the counter of the current window."""
-    return _counter_id(window.name), second - second % window.seconds
+def _current(policy: RateLimitPolicy, second: int) -> dict[str, tuple[int, int]]:
+    """Return the id and the start of the counter of each current window, by its name."""
+    return {window.name: (_counter_id(window.name), second - second % window.seconds) for window in policy}
 
 
-def _hits(counters: Counters, counter: int, start: int) -> int:
-    """Return the hits of a window."""
-    hits = counters.get((counter, start))
-    if hits is None and (last := _last(counters, counter)) is not None:
-        return first_hits(start, last[1], counters[last])
-    return hits or 0
+def _hits(counters: Counters, current: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """Return the hits of the current windows, by their names."""
+    return {
+        name: counters[counter] if counter in counters else _carried_hits(counters, *counter)
+        for name, counter in current.items()
+    }
+
+
+def _carried_hits(counters: Counters, counter: int, start: int) -> int:
+    """Return the hits that a window begins with."""
+    last = _last(counters, counter)
+    return 0 if last is None else first_hits(start, last[1], counters[last])
 
 
 def _last(counters: Counters, counter: int) -> tuple[int, int] | None:
