@@ -17,7 +17,7 @@ from imagehost_core.db import (
     ImageListRepository,
     ImageRepository,
 )
-from imagehost_core.db.image_rows import to_image, to_row
+from imagehost_core.db.image_rows import to_image, to_image_row
 from imagehost_core.formats import Format
 from imagehost_core.ids import new_image_id
 from imagehost_core.lists import ImageListRequest, PageRequest
@@ -62,7 +62,7 @@ def test_an_image_is_read_as_it_was_inserted(
         updated_at=timestamp,
         derivatives=tuple(derivatives),
     )
-    assert images.get(image.id) == image == to_image(to_row(image))
+    assert images.get(image.id) == image == to_image(to_image_row(image))
     assert images.exists(image.id)
 
 

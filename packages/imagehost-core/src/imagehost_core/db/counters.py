@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from imagehost_core.db.engines.database import Queryable, Transaction, integer
-from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.models import Image
 
 ACCOUNTS = "accounts"
@@ -36,20 +35,13 @@ def count_image(transaction: Transaction, before: Image | None, after: Image | N
                 )
 
 
-def count_album(transaction: Transaction, account_id: AccountId, more: int) -> None:
-    """Add to an account's number of albums: 1 for a new album, -1 for a deleted one."""
-    _add_to_account(transaction, account_id, "album_count", more)
-
-
-def count_key(transaction: Transaction, account_id: AccountId) -> None:
-    """Add a new key to the number of its account; revoked keys stay."""
-    _add_to_account(transaction, account_id, "key_count", 1)
-
-
-def count_delivery(transaction: Transaction, webhook_id: WebhookId) -> None:
-    """Add a new delivery to the number of its webhook."""
+def add_to_counter(
+    transaction: Transaction, table: str, column: str, row_id: int | str, more: int = 1
+) -> None:
+    """Add to a counter in the row with an id."""
     transaction.execute(
-        "UPDATE webhooks SET delivery_count = delivery_count + 1 WHERE id = :id", {"id": webhook_id}
+        f"UPDATE {table} SET {column} = {column} + :more WHERE id = :id",  # noqa: S608 - constants
+        {"id": row_id, "more": more},
     )
 
 
@@ -72,10 +64,3 @@ def total(queryable: Queryable, name: str) -> int:
         {"name": name},
     )
     return 0 if row is None else integer(row, "total")
-
-
-def _add_to_account(transaction: Transaction, account_id: AccountId, column: str, more: int) -> None:
-    transaction.execute(
-        f"UPDATE accounts SET {column} = {column} + :more WHERE id = :id",  # noqa: S608 - a constant
-        {"id": account_id, "more": more},
-    )

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from operator import itemgetter
 
-from imagehost_core._util.clock import to_micros
-from imagehost_core.db.engines.database import SqlRow, SqlValue, integer, text, timestamp
-from imagehost_core.formats import Format
-from imagehost_core.ids import AccountId, AlbumId, ImageId
+from imagehost_core.db.engines.database import SqlRow, SqlValue, text
+from imagehost_core.db.rows import to_record, to_row
 from imagehost_core.models import NO_URLS, Image, UrlBuilder
 
 COLUMNS = (
@@ -71,60 +69,18 @@ def _to_image(values: tuple[SqlValue, ...], urls: UrlBuilder) -> Image:
     row = dict(zip(COLUMNS, values, strict=True))
     # Of each: width, height, and the checksum if it was recorded.
     derivatives = json.loads(text(row, "derivatives"))
-    return Image(
-        id=ImageId(text(row, "id")),
-        account_id=AccountId(integer(row, "account_id")),
-        album_id=optional_album_id(row),
-        filename=text(row, "filename"),
-        original_filename=text(row, "original_filename"),
-        description=text(row, "description"),
-        is_public=bool(row["is_public"]),
-        format=Format(text(row, "format")),
-        size=integer(row, "size"),
-        width=integer(row, "width"),
-        height=integer(row, "height"),
-        frames=integer(row, "frames"),
-        has_alpha=bool(row["has_alpha"]),
-        sha256=text(row, "sha256"),
-        placeholder=text(row, "placeholder"),
-        derivatives=tuple((width, height) for width, height, *_ in derivatives),
-        derivative_checksums=tuple(checksum for _, _, *checksums in derivatives for checksum in checksums),
-        created_at=timestamp(row, "created_at"),
-        updated_at=timestamp(row, "updated_at"),
-        urls=urls,
-    )
+    sizes = [(width, height) for width, height, *_ in derivatives]
+    checksums = [checksum for _, _, *checksums in derivatives for checksum in checksums]
+    return to_record(Image, {**row, "derivatives": sizes, "derivative_checksums": checksums, "urls": urls})
 
 
-def to_row(image: Image) -> SqlRow:
+def to_image_row(image: Image) -> SqlRow:
     """Convert an image to a row of `images`."""
-    return {
-        "id": image.id,
-        "account_id": image.account_id,
-        "album_id": image.album_id,
-        "filename": image.filename,
-        "original_filename": image.original_filename,
-        "description": image.description,
-        "is_public": int(image.is_public),
-        "format": image.format.value,
-        "size": image.size,
-        "width": image.width,
-        "height": image.height,
-        "frames": image.frames,
-        "has_alpha": int(image.has_alpha),
-        "sha256": image.sha256,
-        "placeholder": image.placeholder,
-        "derivatives": json.dumps(_derivatives(image)),
-        "created_at": to_micros(image.created_at),
-        "updated_at": to_micros(image.updated_at),
-    }
+    row = to_row(image)
+    return {name: row[name] for name in COLUMNS} | {"derivatives": json.dumps(_derivatives(image))}
 
 
 def _derivatives(image: Image) -> list[tuple[int, ...]]:
     """Return the width, the height and, if it is known, the checksum of each derivative."""
     checksums = image.derivative_checksums
     return [(*size, *checksums[index : index + 1]) for index, size in enumerate(image.derivatives)]
-
-
-def optional_album_id(row: SqlRow) -> AlbumId | None:
-    """Return the album of a row, or `None`."""
-    return None if row["album_id"] is None else AlbumId(integer(row, "album_id"))

@@ -8,28 +8,19 @@ from datetime import datetime
 from attrs import asdict, frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.counters import ACCOUNTS, add_to_total, total
-from imagehost_core.db.engines.database import (
-    Database,
-    Queryable,
-    SqlRow,
-    Transaction,
-    blob,
-    integer,
-    optional_timestamp,
-    text,
-    timestamp,
-    to_optional_micros,
-)
+from imagehost_core.db.counters import ACCOUNTS, add_to_counter, add_to_total, total
+from imagehost_core.db.engines.database import Database, Queryable, SqlRow, Transaction, integer, text
 from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
 from imagehost_core.db.lists.pages import ItemList, list_id, paginate
 from imagehost_core.db.repositories.webhooks import delete_webhooks
+from imagehost_core.db.rows import read_column, to_record, to_row, update_row
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import require_quota
 from imagehost_core.lists import PageRequest
-from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
+from imagehost_core.models import Account, AccountUsage, Page
 
 _SELECT = "SELECT * FROM accounts"
+_UPDATABLE = ("role", "limits", "suspended_at")
 _OWNED_TABLES = ("sessions", "api_keys", "idempotency_keys", "albums")
 """The tables whose rows are deleted with their account."""
 
@@ -88,15 +79,8 @@ class AccountRepository:
         """Update an account's role, limits and suspension."""
         before = self.get(account.id, transaction)
         overrides = asdict(account.limits, filter=lambda _, value: value is not None)
-        transaction.execute(
-            "UPDATE accounts SET role = :role, limits = :limits, suspended_at = :suspended_at WHERE id = :id",
-            {
-                "id": account.id,
-                "role": account.role.value,
-                "limits": json.dumps(overrides),
-                "suspended_at": to_optional_micros(account.suspended_at),
-            },
-        )
+        row = to_row(account) | {"limits": json.dumps(overrides)}
+        update_row(transaction, "accounts", {name: row[name] for name in ("id", *_UPDATABLE)})
         if before is not None and (before.suspended_at is None) != (account.suspended_at is None):
             refresh_gallery(transaction, GalleryScope.ACCOUNT, account.id)
 
@@ -121,33 +105,25 @@ class AccountRepository:
 
     def set_password_hash(self, transaction: Transaction, account_id: AccountId, password_hash: str) -> None:
         """Replace the hash of an account's password."""
-        transaction.execute(
-            "UPDATE accounts SET password_hash = :hash WHERE id = :id",
-            {"id": account_id, "hash": password_hash},
-        )
+        update_row(transaction, "accounts", {"id": account_id, "password_hash": password_hash})
 
     def password_hash(self, account_id: AccountId, queryable: Queryable | None = None) -> str | None:
         """Return the hash of an account's password, or `None`."""
-        sql = "SELECT password_hash FROM accounts WHERE id = :id"
-        row = (queryable or self.database).fetch_one(sql, {"id": account_id})
-        return None if row is None or row["password_hash"] is None else text(row, "password_hash")
+        value = read_column(queryable or self.database, "accounts", "password_hash", account_id)
+        return None if value is None else str(value)
 
     def set_signing_secret(self, transaction: Transaction, account_id: AccountId, secret: bytes) -> None:
         """Replace the secret of an account's signed URLs."""
-        sql = "UPDATE accounts SET signing_secret = :secret WHERE id = :id"
-        transaction.execute(sql, {"id": account_id, "secret": secret})
+        update_row(transaction, "accounts", {"id": account_id, "signing_secret": secret})
 
     def signing_secret(self, account_id: AccountId) -> bytes | None:
         """Return the secret of an account's signed URLs, or `None` for an unknown account."""
-        sql = "SELECT signing_secret FROM accounts WHERE id = :id"
-        row = self.database.fetch_one(sql, {"id": account_id})
-        return None if row is None else blob(row, "signing_secret")
+        value = read_column(self.database, "accounts", "signing_secret", account_id)
+        return value if isinstance(value, bytes) else None
 
     def used_bytes(self, account_id: AccountId, queryable: Queryable | None = None) -> int:
         """Return the bytes of an account's masters; 0 for an unknown account."""
-        sql = "SELECT used_bytes FROM accounts WHERE id = :id"
-        row = (queryable or self.database).fetch_one(sql, {"id": account_id})
-        return 0 if row is None else integer(row, "used_bytes")
+        return int(read_column(queryable or self.database, "accounts", "used_bytes", account_id) or 0)
 
     def add_usage(self, transaction: Transaction, account_id: AccountId, more: int, quota: int) -> None:
         """Add to an account's used bytes.
@@ -165,19 +141,9 @@ class AccountRepository:
         """
         if more > 0:
             require_quota(self.used_bytes(account_id, transaction), more, quota)
-        transaction.execute(
-            "UPDATE accounts SET used_bytes = used_bytes + :more WHERE id = :id",
-            {"id": account_id, "more": more},
-        )
+        add_to_counter(transaction, "accounts", "used_bytes", account_id, more)
 
 
 def to_account(row: SqlRow) -> Account:
     """Convert a row of `accounts`."""
-    return Account(
-        id=AccountId(integer(row, "id")),
-        name=text(row, "name"),
-        created_at=timestamp(row, "created_at"),
-        role=Role(text(row, "role")),
-        suspended_at=optional_timestamp(row, "suspended_at"),
-        limits=LimitOverrides(**json.loads(text(row, "limits"))),
-    )
+    return to_record(Account, {**row, "limits": json.loads(text(row, "limits"))})

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.counters import count_album
-from imagehost_core.db.engines.database import (
-    Database,
-    Queryable,
-    SqlRow,
-    SqlValue,
-    Transaction,
-    integer,
-    optional_timestamp,
-    text,
-    timestamp,
-    to_optional_micros,
-)
+from imagehost_core.db.counters import add_to_counter
+from imagehost_core.db.engines.database import Database, Queryable, SqlRow, SqlValue, Transaction, integer
 from imagehost_core.db.image_rows import COLUMNS as IMAGE_COLUMNS
 from imagehost_core.db.image_rows import to_image
 from imagehost_core.db.lists.gallery import GalleryScope, refresh_gallery
 from imagehost_core.db.lists.pages import ItemList, count_items, list_id, paginate
-from imagehost_core.ids import AccountId, AlbumId, ShareId
+from imagehost_core.db.rows import read_column, to_record, to_row, update_row
+from imagehost_core.ids import AccountId, AlbumId
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import NO_URLS, Album, AlbumShare, Image, Page, PublicAlbum, UrlBuilder
 
@@ -76,19 +67,12 @@ class AlbumRepository:
         row = self.database.fetch_one(_SELECT_PUBLIC, {"id": album_id})
         if row is None:
             return None
-        return PublicAlbum(
-            id=AlbumId(integer(row, "id")),
-            name=text(row, "name"),
-            description=text(row, "description"),
-            image_count=integer(row, "public_image_count"),
-            cover=self._to_cover(row),
+        return to_record(
+            PublicAlbum, {**row, "image_count": row["public_image_count"], "cover": self._to_cover(row)}
         )
 
     def list_by_account(self, account_id: AccountId, request: PageRequest) -> Page[Album]:
         """Return one page of an account's albums."""
-        row = self.database.fetch_one(
-            "SELECT album_count FROM accounts WHERE id = :account", {"account": account_id}
-        )
         albums = ItemList(
             id=list_id("albums", account_id),
             table="albums",
@@ -98,7 +82,8 @@ class AlbumRepository:
             to_item=self._to_album,
             select=_SELECT,
         )
-        return paginate(self.database, albums, request, 0 if row is None else integer(row, "album_count"))
+        count = int(read_column(self.database, "accounts", "album_count", account_id) or 0)
+        return paginate(self.database, albums, request, count)
 
     def insert(
         self, transaction: Transaction, account_id: AccountId, fields: Mapping[str, SqlValue], now: datetime
@@ -106,29 +91,25 @@ class AlbumRepository:
         """Insert an album with the fields `name`, `description` and `is_public`."""
         now_micros = to_micros(now)
         row = {"account_id": account_id, **fields, "created_at": now_micros, "updated_at": now_micros}
-        count_album(transaction, account_id, 1)
+        add_to_counter(transaction, "accounts", "album_count", account_id)
         return AlbumId(transaction.insert_numbered("albums", row, "id"))
 
     def update(
         self, transaction: Transaction, album_id: AlbumId, fields: Mapping[str, SqlValue], now: datetime
     ) -> None:
         """Update some of an album's fields `name`, `description` and `is_public`."""
-        before = transaction.fetch_one("SELECT is_public FROM albums WHERE id = :id", {"id": album_id})
-        assignments = "".join(f"{name} = :{name}, " for name in fields)
-        transaction.execute(
-            f"UPDATE albums SET {assignments}updated_at = :now WHERE id = :id",  # noqa: S608
-            {**fields, "id": album_id, "now": to_micros(now)},
-        )
-        if before is not None and before["is_public"] != fields.get("is_public", before["is_public"]):
+        before = read_column(transaction, "albums", "is_public", album_id)
+        update_row(transaction, "albums", {**fields, "id": album_id, "updated_at": to_micros(now)})
+        if before not in (None, fields.get("is_public", before)):
             refresh_gallery(transaction, GalleryScope.ALBUM, album_id)
 
     def delete(self, transaction: Transaction, album: Album) -> None:
         """Delete an album; its images stay, in no album."""
         if not album.is_public:
             # An image in no album is listed like one in a public album.
-            transaction.execute("UPDATE albums SET is_public = 1 WHERE id = :id", {"id": album.id})
+            update_row(transaction, "albums", {"id": album.id, "is_public": 1})
             refresh_gallery(transaction, GalleryScope.ALBUM, album.id)
-        count_album(transaction, album.account_id, -1)
+        add_to_counter(transaction, "accounts", "album_count", album.account_id, -1)
         transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album.id})
 
     def get_shared(self, token_hash: str, now: datetime) -> tuple[AlbumShare, Album] | None:
@@ -136,7 +117,7 @@ class AlbumRepository:
         row = self.database.fetch_one(_SELECT_SHARED, {"hash": token_hash, "now": to_micros(now)})
         if row is None:
             return None
-        share = _to_share(row)
+        share = to_record(AlbumShare, row)
         album = self.get(share.album_id, AccountId(integer(row, "account_id")))
         return None if album is None else (share, album)
 
@@ -150,19 +131,18 @@ class AlbumRepository:
             table="album_shares",
             where=f"item.album_id = :album AND {_IS_VALID}",
             values={"album": album_id, "now": to_micros(now)},
-            to_item=_to_share,
+            to_item=partial(to_record, AlbumShare),
         )
         return paginate(queryable, shares, request, count_items(queryable, shares))
 
     def insert_share(self, transaction: Transaction, share: AlbumShare, token_hash: str) -> None:
         """Insert a share, and delete those of the album that have expired."""
-        values = {"album_id": share.album_id, "created_at": to_micros(share.created_at)}
+        row = to_row(share)
+        del row["token"]
         transaction.execute(
-            "DELETE FROM album_shares WHERE album_id = :album_id AND expires_at <= :created_at", values
+            "DELETE FROM album_shares WHERE album_id = :album_id AND expires_at <= :created_at", row
         )
-        row = {"id": share.id, "token_hash": token_hash, "password_hash": share.password_hash}
-        expires_at = to_optional_micros(share.expires_at)
-        transaction.insert("album_shares", {**row, **values, "expires_at": expires_at})
+        transaction.insert("album_shares", row | {"token_hash": token_hash})
 
     def delete_share(self, transaction: Transaction, album_id: AlbumId, share_id: str) -> bool:
         """Delete a share of an album; return whether there was one."""
@@ -171,29 +151,9 @@ class AlbumRepository:
 
     def _to_album(self, row: SqlRow) -> Album:
         """Convert a row of the query for albums with their covers."""
-        return Album(
-            id=AlbumId(integer(row, "id")),
-            account_id=AccountId(integer(row, "account_id")),
-            name=text(row, "name"),
-            description=text(row, "description"),
-            is_public=bool(row["is_public"]),
-            image_count=integer(row, "image_count"),
-            cover=self._to_cover(row),
-            created_at=timestamp(row, "created_at"),
-            updated_at=timestamp(row, "updated_at"),
-        )
+        return to_record(Album, {**row, "cover": self._to_cover(row)})
 
     def _to_cover(self, row: SqlRow) -> Image | None:
         if row["cover_id"] is None:
             return None
         return to_image({name: row[f"cover_{name}"] for name in IMAGE_COLUMNS}, self.urls)
-
-
-def _to_share(row: SqlRow) -> AlbumShare:
-    return AlbumShare(
-        id=ShareId(text(row, "id")),
-        album_id=AlbumId(integer(row, "album_id")),
-        created_at=timestamp(row, "created_at"),
-        expires_at=optional_timestamp(row, "expires_at"),
-        password_hash=None if row["password_hash"] is None else text(row, "password_hash"),
-    )

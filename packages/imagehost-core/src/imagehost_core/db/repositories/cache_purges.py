@@ -15,15 +15,8 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.cache_purges import MAX_DELAY, REPEAT_AFTER, CachePurge
-from imagehost_core.db.engines.database import (
-    Database,
-    Queryable,
-    SqlValue,
-    Transaction,
-    integer,
-    text,
-    timestamp,
-)
+from imagehost_core.db.engines.database import Database, Queryable, SqlValue, Transaction, timestamp
+from imagehost_core.db.rows import to_record
 from imagehost_core.ids import AccountId, ImageId
 
 _REPLACE = """
@@ -111,15 +104,7 @@ class CachePurgeRepository:
             _at(transaction, _DUE),
             {"now": to_micros(now), "count": count, "max_delay": _MAX_DELAY},
         )
-        purges = tuple(
-            CachePurge(
-                ImageId(text(row, "image_id")),
-                timestamp(row, "requested_at"),
-                integer(row, "attempts"),
-                bool(row["is_repetition"]),
-            )
-            for row in rows
-        )
+        purges = tuple(to_record(CachePurge, row) for row in rows)
         for purge in purges:
             self.postpone(transaction, purge, now, duration)
         return purges

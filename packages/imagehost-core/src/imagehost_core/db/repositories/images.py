@@ -14,18 +14,16 @@ from imagehost_core.db.counters import count_image
 from imagehost_core.db.engines.database import (
     Database,
     Queryable,
-    SqlRow,
     SqlValue,
     Transaction,
     blob,
-    integer,
     text,
-    timestamp,
     to_optional_micros,
 )
-from imagehost_core.db.image_rows import first_number, optional_album_id, to_image, to_row
+from imagehost_core.db.image_rows import first_number, to_image, to_image_row
 from imagehost_core.db.lists.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
 from imagehost_core.db.lists.word_index import delete_words, insert_words, update_words
+from imagehost_core.db.rows import to_record, update_row
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import NO_URLS, Image, UrlBuilder
 
@@ -176,7 +174,7 @@ class ImageRepository:
         number = first_number(to_micros(image.created_at)) + crc32(image.id.encode()) // 2**4
         while transaction.fetch_one("SELECT 1 FROM images WHERE number = :number", {"number": number}):
             number += 1
-        transaction.insert("images", {"number": number, **to_row(image)})
+        transaction.insert("images", {"number": number, **to_image_row(image)})
         insert_words(transaction, number, image)
         count_image(transaction, None, image)
         add_to_gallery(transaction, image.id)
@@ -185,10 +183,8 @@ class ImageRepository:
         """Update the columns of an image that its owner may change; the image must exist."""
         before = self.get(image.id, transaction)
         assert before is not None, image.id
-        row = to_row(image)
-        assignments = ", ".join(f"{name} = :{name}" for name in _UPDATABLE)
-        values = {name: row[name] for name in ("id", *_UPDATABLE)}
-        transaction.execute(f"UPDATE images SET {assignments} WHERE id = :id", values)  # noqa: S608
+        row = to_image_row(image)
+        update_row(transaction, "images", {name: row[name] for name in ("id", *_UPDATABLE)})
         if (image.filename, image.description, image.is_public) != (
             before.filename,
             before.description,
@@ -203,8 +199,8 @@ class ImageRepository:
 
     def update_derivatives(self, transaction: Transaction, image: Image) -> None:
         """Update the derivatives of an image."""
-        values = {"id": image.id, "derivatives": to_row(image)["derivatives"]}
-        transaction.execute("UPDATE images SET derivatives = :derivatives WHERE id = :id", values)
+        row = to_image_row(image)
+        update_row(transaction, "images", {name: row[name] for name in ("id", "derivatives")})
         transaction.invalidate([image.id])
 
     def insert_tombstone(self, transaction: Transaction, image: Image, now: datetime) -> None:
@@ -238,18 +234,10 @@ class ImageRepository:
         queryable = queryable or self.database
         sql = f"SELECT * FROM tombstones WHERE image_id IN {queryable.dialect.texts('ids')}"  # noqa: S608
         rows = queryable.fetch_all(sql, {"ids": json.dumps(list(image_ids))})
-        return {tombstone.id: tombstone for tombstone in map(_to_tombstone, rows)}
+        tombstones = (to_record(Tombstone, {**row, "id": row["image_id"]}) for row in rows)
+        return {tombstone.id: tombstone for tombstone in tombstones}
 
     def tombstones(self) -> tuple[ImageId, ...]:
         """Return the ids of all images with a tombstone."""
         rows = self.database.fetch_all("SELECT image_id FROM tombstones", {})
         return tuple(ImageId(text(row, "image_id")) for row in rows)
-
-
-def _to_tombstone(row: SqlRow) -> Tombstone:
-    return Tombstone(
-        id=ImageId(text(row, "image_id")),
-        account_id=AccountId(integer(row, "account_id")),
-        album_id=optional_album_id(row),
-        deleted_at=timestamp(row, "deleted_at"),
-    )

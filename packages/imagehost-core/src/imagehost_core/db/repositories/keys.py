@@ -7,25 +7,17 @@ from datetime import datetime
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.counters import count_key
-from imagehost_core.db.engines.database import (
-    Database,
-    Queryable,
-    SqlRow,
-    Transaction,
-    integer,
-    optional_timestamp,
-    text,
-    timestamp,
-    to_optional_micros,
-)
+from imagehost_core.db.counters import add_to_counter
+from imagehost_core.db.engines.database import Database, Queryable, SqlRow, Transaction, text
 from imagehost_core.db.lists.pages import ItemList, list_id, paginate
 from imagehost_core.db.repositories.accounts import to_account
+from imagehost_core.db.rows import read_column, to_record, to_row, update_row
 from imagehost_core.ids import AccountId, KeyId
 from imagehost_core.lists import PageRequest
-from imagehost_core.models import Account, ApiKey, Page, Scope
+from imagehost_core.models import Account, ApiKey, Page
 
 _SELECT = "SELECT * FROM api_keys AS item"
+_UPDATABLE = ("name", "scopes", "expires_at", "revoked_at")
 
 
 @frozen
@@ -61,13 +53,8 @@ class KeyRepository:
             values={"account": account_id},
             to_item=to_key,
         )
-        return paginate(self.database, keys, request, self._count(account_id))
-
-    def _count(self, account_id: AccountId) -> int:
-        row = self.database.fetch_one(
-            "SELECT key_count FROM accounts WHERE id = :account", {"account": account_id}
-        )
-        return 0 if row is None else integer(row, "key_count")
+        count = int(read_column(self.database, "accounts", "key_count", account_id) or 0)
+        return paginate(self.database, keys, request, count)
 
     def is_any(self, account_id: AccountId, transaction: Transaction) -> bool:
         """Return whether an account has a key, a revoked one included."""
@@ -76,51 +63,23 @@ class KeyRepository:
 
     def insert(self, transaction: Transaction, key: ApiKey, token_hash: str) -> None:
         """Insert a key."""
-        count_key(transaction, key.account_id)
-        transaction.insert(
-            "api_keys",
-            {
-                "id": key.id,
-                "account_id": key.account_id,
-                "name": key.name,
-                "prefix": key.prefix,
-                "token_hash": token_hash,
-                "scopes": " ".join(sorted(key.scopes)),
-                "expires_at": to_optional_micros(key.expires_at),
-                "created_at": to_micros(key.created_at),
-            },
-        )
+        add_to_counter(transaction, "accounts", "key_count", key.account_id)
+        transaction.insert("api_keys", {**_to_row(key), "token_hash": token_hash})
 
     def update(self, transaction: Transaction, key: ApiKey) -> None:
         """Update a key's name, scopes, expiry and revocation."""
-        transaction.execute(
-            "UPDATE api_keys SET name = :name, scopes = :scopes, expires_at = :expires_at, "
-            "revoked_at = :revoked_at WHERE id = :id",
-            {
-                "id": key.id,
-                "name": key.name,
-                "scopes": " ".join(sorted(key.scopes)),
-                "expires_at": to_optional_micros(key.expires_at),
-                "revoked_at": to_optional_micros(key.revoked_at),
-            },
-        )
+        row = _to_row(key)
+        update_row(transaction, "api_keys", {name: row[name] for name in ("id", *_UPDATABLE)})
 
     def set_last_used(self, transaction: Transaction, key_id: KeyId, now: datetime) -> None:
         """Update the time at which a key was last used."""
-        sql = "UPDATE api_keys SET last_used_at = :now WHERE id = :id"
-        transaction.execute(sql, {"id": key_id, "now": to_micros(now)})
+        update_row(transaction, "api_keys", {"id": key_id, "last_used_at": to_micros(now)})
 
 
 def to_key(row: SqlRow) -> ApiKey:
     """Convert a row of `api_keys`."""
-    return ApiKey(
-        id=KeyId(text(row, "id")),
-        account_id=AccountId(integer(row, "account_id")),
-        name=text(row, "name"),
-        prefix=text(row, "prefix"),
-        scopes=frozenset(map(Scope, text(row, "scopes").split())),
-        expires_at=optional_timestamp(row, "expires_at"),
-        last_used_at=optional_timestamp(row, "last_used_at"),
-        created_at=timestamp(row, "created_at"),
-        revoked_at=optional_timestamp(row, "revoked_at"),
-    )
+    return to_record(ApiKey, {**row, "scopes": text(row, "scopes").split()})
+
+
+def _to_row(key: ApiKey) -> SqlRow:
+    return to_row(key) | {"scopes": " ".join(sorted(key.scopes))}

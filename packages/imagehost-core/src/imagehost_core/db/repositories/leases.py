@@ -27,8 +27,8 @@ from imagehost_core.db.engines.database import (
     text,
     timestamp,
 )
-from imagehost_core.db.repositories.outbox import to_delivery
 from imagehost_core.db.repositories.webhooks import WITH_PENDING, to_secrets, to_webhook
+from imagehost_core.db.rows import to_record
 from imagehost_core.ids import AccountId, DeliveryId, WebhookId
 from imagehost_core.models import Webhook, WebhookDelivery
 from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, SenderLoad, WaitingDelivery, next_deliveries
@@ -193,7 +193,7 @@ def _read(
         webhooks[webhook_id] = webhook_row
     webhook = webhooks[webhook_id]
     return LeasedDelivery(
-        to_delivery(row),
+        to_record(WebhookDelivery, row),
         to_webhook(webhook),
         to_secrets(webhook, now),
         zlib.decompress(body),

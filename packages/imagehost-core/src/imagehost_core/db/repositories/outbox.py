@@ -9,11 +9,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.counters import count_delivery
+from imagehost_core.db.counters import add_to_counter
 from imagehost_core.db.engines.database import (
     Database,
     SqlRow,
@@ -21,12 +22,10 @@ from imagehost_core.db.engines.database import (
     Transaction,
     integer,
     optional_timestamp,
-    text,
-    timestamp,
-    to_optional_micros,
 )
 from imagehost_core.db.lists.pages import ItemList, list_id, paginate
 from imagehost_core.db.repositories.webhooks import IS_SENDING, WebhookRepository
+from imagehost_core.db.rows import to_record, to_row, update_row
 from imagehost_core.events import Event, serialize_event
 from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_delivery_id
 from imagehost_core.lists import PageRequest
@@ -43,6 +42,16 @@ SELECT min(
 FROM webhook_deliveries AS pending
 WHERE state = 'pending' AND {IS_SENDING}
 """  # noqa: S608 - constants only
+_OUTCOME = (
+    "state",
+    "attempts",
+    "next_attempt_at",
+    "last_attempt_at",
+    "last_status",
+    "last_duration_ms",
+    "last_response",
+)
+"""The columns of a delivery that an attempt changes."""
 _IS_EXPIRED = """
 events.created_at < :before AND NOT EXISTS (
     SELECT 1 FROM webhook_deliveries AS pending
@@ -93,34 +102,19 @@ class OutboxRepository:
                     "created_at": created_at,
                 },
             )
-            count_delivery(transaction, webhook_id)
+            add_to_counter(transaction, "webhooks", "delivery_count", webhook_id)
         return tuple(deliveries)
 
     def record_attempt(self, transaction: Transaction, delivery: WebhookDelivery) -> None:
         """Store the outcome of an attempt, and release the lease."""
-        row: SqlRow = {
-            "id": delivery.id,
-            "state": delivery.state.value,
-            "attempts": delivery.attempts,
-            "next_attempt_at": to_optional_micros(delivery.next_attempt_at),
-            "last_attempt_at": to_optional_micros(delivery.last_attempt_at),
-            "last_status": delivery.last_status,
-            "last_duration_ms": delivery.last_duration_ms,
-            "last_response": delivery.last_response,
-        }
-        assignments = ", ".join(f"{name} = :{name}" for name in row if name != "id")
-        transaction.execute(
-            f"UPDATE webhook_deliveries SET {assignments}, lease_expires_at = NULL WHERE id = :id",  # noqa: S608
-            row,
-        )
+        row = to_row(delivery)
+        outcome = {name: row[name] for name in ("id", *_OUTCOME)}
+        update_row(transaction, "webhook_deliveries", {**outcome, "lease_expires_at": None})
 
     def requeue(self, transaction: Transaction, delivery_id: DeliveryId, now: datetime) -> None:
         """Make a delivery pending and due now, in any state."""
-        transaction.execute(
-            "UPDATE webhook_deliveries SET state = 'pending', next_attempt_at = :now, "
-            "lease_expires_at = NULL WHERE id = :id",
-            {"id": delivery_id, "now": to_micros(now)},
-        )
+        row: SqlRow = {"id": delivery_id, "state": "pending", "next_attempt_at": to_micros(now)}
+        update_row(transaction, "webhook_deliveries", {**row, "lease_expires_at": None})
 
     def make_due_now(self, transaction: Transaction, now: datetime) -> int:
         """Make all pending deliveries due now, and return how many were scheduled for later."""
@@ -155,7 +149,7 @@ class OutboxRepository:
             f"{_SELECT} WHERE item.id = :id AND item.webhook_id = :webhook {lock}",
             {"id": delivery_id, "webhook": webhook_id},
         )
-        return None if row is None else to_delivery(row)
+        return None if row is None else to_record(WebhookDelivery, row)
 
     def list_by_webhook(self, webhook_id: WebhookId, request: PageRequest) -> Page[WebhookDelivery]:
         """Return one page of the deliveries to a webhook, newest first."""
@@ -164,7 +158,7 @@ class OutboxRepository:
             table="webhook_deliveries",
             where="item.webhook_id = :webhook",
             values={"webhook": webhook_id},
-            to_item=to_delivery,
+            to_item=partial(to_record, WebhookDelivery),
             select=_SELECT,
         )
         return paginate(self.database, deliveries, request, self.webhooks.delivery_count(webhook_id))
@@ -197,21 +191,3 @@ class OutboxRepository:
         )
         sql = f"DELETE FROM events WHERE {_IS_EXPIRED}"  # noqa: S608 - a constant
         return transaction.execute(sql, values)
-
-
-def to_delivery(row: SqlRow) -> WebhookDelivery:
-    """Convert a row of `webhook_deliveries`, with its event's id and type."""
-    return WebhookDelivery(
-        id=DeliveryId(text(row, "id")),
-        webhook_id=WebhookId(text(row, "webhook_id")),
-        event_id=EventId(text(row, "event_id")),
-        type=text(row, "type"),
-        state=DeliveryState(text(row, "state")),
-        attempts=integer(row, "attempts"),
-        next_attempt_at=optional_timestamp(row, "next_attempt_at"),
-        created_at=timestamp(row, "created_at"),
-        last_attempt_at=optional_timestamp(row, "last_attempt_at"),
-        last_status=None if row["last_status"] is None else integer(row, "last_status"),
-        last_duration_ms=None if row["last_duration_ms"] is None else integer(row, "last_duration_ms"),
-        last_response=text(row, "last_response"),
-    )

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.engines.database import (
-    Database,
-    Queryable,
-    SqlRow,
-    Transaction,
-    integer,
-    text,
-    timestamp,
-)
+from imagehost_core.db.engines.database import Database, Queryable, Transaction, integer
 from imagehost_core.db.lists.pages import ItemList, count_items, list_id, paginate
 from imagehost_core.db.repositories.accounts import to_account
+from imagehost_core.db.rows import to_record, to_row, update_row
 from imagehost_core.ids import AccountId, SessionId
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Page, Session
@@ -40,7 +34,7 @@ class SessionRepository:
         if row is None:
             return None
         account = self.database.fetch_one("SELECT * FROM accounts WHERE id = :id", {"id": row["account_id"]})
-        return None if account is None else (to_session(row), to_account(account))
+        return None if account is None else (to_record(Session, row), to_account(account))
 
     def get(
         self,
@@ -56,7 +50,7 @@ class SessionRepository:
             f"{_SELECT} WHERE id = :id AND account_id = :account AND expires_at > :now {lock}",
             {"id": session_id, "account": account_id, "now": to_micros(now)},
         )
-        return None if row is None else to_session(row)
+        return None if row is None else to_record(Session, row)
 
     def list_by_account(self, account_id: AccountId, now: datetime, request: PageRequest) -> Page[Session]:
         """Return one page of an account's unexpired sessions."""
@@ -69,21 +63,8 @@ class SessionRepository:
 
     def insert(self, transaction: Transaction, session: Session, token_hash: str) -> None:
         """Insert a session, and delete the expired ones."""
-        now = to_micros(session.created_at)
         self.delete_expired(transaction, session.created_at)
-        transaction.insert(
-            "sessions",
-            {
-                "id": session.id,
-                "account_id": session.account_id,
-                "token_hash": token_hash,
-                "user_agent": session.user_agent,
-                "ip_address": session.ip_address,
-                "created_at": now,
-                "expires_at": to_micros(session.expires_at),
-                "last_used_at": to_micros(session.last_used_at),
-            },
-        )
+        transaction.insert("sessions", {**to_row(session), "token_hash": token_hash})
 
     def count_expired(self, now: datetime) -> int:
         """Return the number of expired sessions."""
@@ -98,8 +79,7 @@ class SessionRepository:
 
     def set_last_used(self, transaction: Transaction, session_id: SessionId, now: datetime) -> None:
         """Update the time at which a session was last used."""
-        sql = "UPDATE sessions SET last_used_at = :now WHERE id = :id"
-        transaction.execute(sql, {"id": session_id, "now": to_micros(now)})
+        update_row(transaction, "sessions", {"id": session_id, "last_used_at": to_micros(now)})
 
     def delete(self, transaction: Transaction, session_id: SessionId) -> None:
         """Delete a session."""
@@ -129,18 +109,5 @@ def _unexpired(account_id: AccountId, now: datetime) -> ItemList[Session]:
         table="sessions",
         where="item.account_id = :account AND item.expires_at > :now",
         values={"account": account_id, "now": to_micros(now)},
-        to_item=to_session,
-    )
-
-
-def to_session(row: SqlRow) -> Session:
-    """Convert a row of `sessions`."""
-    return Session(
-        id=SessionId(text(row, "id")),
-        account_id=AccountId(integer(row, "account_id")),
-        user_agent=text(row, "user_agent"),
-        ip_address=text(row, "ip_address"),
-        created_at=timestamp(row, "created_at"),
-        expires_at=timestamp(row, "expires_at"),
-        last_used_at=timestamp(row, "last_used_at"),
+        to_item=partial(to_record, Session),
     )

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-import attrs
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.engines.database import (
-    Database,
-    Queryable,
-    SqlRow,
-    SqlValue,
-    Transaction,
-    integer,
-    text,
-    timestamp,
-)
+from imagehost_core.db.engines.database import Database, Queryable, SqlRow, SqlValue, Transaction, text
 from imagehost_core.db.lists.pages import ItemList, count_items, list_id, paginate
+from imagehost_core.db.rows import read_column, to_record, to_row, update_row
 from imagehost_core.ids import AccountId, WebhookId
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Page, Webhook
@@ -94,10 +85,7 @@ class WebhookRepository:
 
     def delivery_count(self, webhook_id: WebhookId) -> int:
         """Return the number of deliveries to a webhook; 0 for an unknown webhook."""
-        row = self.database.fetch_one(
-            "SELECT delivery_count FROM webhooks WHERE id = :id", {"id": webhook_id}
-        )
-        return 0 if row is None else integer(row, "delivery_count")
+        return int(read_column(self.database, "webhooks", "delivery_count", webhook_id) or 0)
 
     def insert(self, transaction: Transaction, webhook: Webhook, secret: str) -> None:
         """Insert a webhook with its signing secret."""
@@ -106,16 +94,11 @@ class WebhookRepository:
     def update(self, transaction: Transaction, webhook: Webhook) -> None:
         """Update the columns of a webhook that may change."""
         row = _to_row(webhook)
-        assignments = ", ".join(f"{name} = :{name}" for name in _UPDATABLE)
-        values = {name: row[name] for name in ("id", *_UPDATABLE)}
-        transaction.execute(f"UPDATE webhooks SET {assignments} WHERE id = :id", values)  # noqa: S608
+        update_row(transaction, "webhooks", {name: row[name] for name in ("id", *_UPDATABLE)})
 
     def disable(self, transaction: Transaction, webhook_id: WebhookId, reason: str) -> None:
         """Deactivate a webhook and store the reason."""
-        transaction.execute(
-            "UPDATE webhooks SET is_active = 0, disabled_reason = :reason WHERE id = :id",
-            {"id": webhook_id, "reason": reason},
-        )
+        update_row(transaction, "webhooks", {"id": webhook_id, "is_active": 0, "disabled_reason": reason})
 
     def rotate_secret(
         self,
@@ -152,17 +135,7 @@ def delete_webhooks(transaction: Transaction, column: str, value: SqlValue) -> N
 
 def to_webhook(row: SqlRow) -> Webhook:
     """Convert a row of `webhooks`."""
-    reason = row["disabled_reason"]
-    return Webhook(
-        id=WebhookId(text(row, "id")),
-        account_id=AccountId(integer(row, "account_id")),
-        url=text(row, "url"),
-        events=tuple(text(row, "events").split()),
-        description=text(row, "description"),
-        is_active=bool(row["is_active"]),
-        created_at=timestamp(row, "created_at"),
-        disabled_reason=None if reason is None else str(reason),
-    )
+    return to_record(Webhook, {**row, "events": text(row, "events").split()})
 
 
 def to_secrets(row: SqlRow, now: datetime) -> tuple[str, ...]:
@@ -174,9 +147,4 @@ def to_secrets(row: SqlRow, now: datetime) -> tuple[str, ...]:
 
 
 def _to_row(webhook: Webhook) -> SqlRow:
-    return {
-        **attrs.asdict(webhook),
-        "events": " ".join(webhook.events),
-        "is_active": int(webhook.is_active),
-        "created_at": to_micros(webhook.created_at),
-    }
+    return to_row(webhook) | {"events": " ".join(webhook.events)}
