@@ -59,6 +59,16 @@ def test_an_album_has_a_feed_while_it_is_public(host: ImageHost, visitor: httpx2
     assert visitor.get(f"/a/{album.id}/feed.xml").status_code == 404
 
 
+def test_characters_that_xml_has_not_are_left_out_of_feeds(host: ImageHost, visitor: httpx2.Client) -> None:
+    text = "".join(map(chr, (*range(1, 0x20), 0x7F, 0xFFFD, 0xFFFE, 0xFFFF, 0x1F408)))
+    album = host.albums.create(f"a{text}b", owner="admin")
+    image = host.upload(make_image(64, 48), owner="admin", album_id=album.id, description=f"c{text}d")
+    for path in ("/feed.xml", f"/a/{album.id}/feed.xml"):
+        feed, ids = entries(visitor, path)
+        assert ids[0] == f"{SITE}/i/{image.id}"
+    assert feed.findtext(f"{ATOM}title", "").split() == ["a", "\x7f\ufffd🐈b"]
+
+
 def test_the_site_map_has_the_pages_of_public_images(host: ImageHost, visitor: httpx2.Client) -> None:
     image = host.upload(make_image(64, 48), owner="admin")
     response = visitor.get("/sitemap.xml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from itertools import islice
 from typing import Any
@@ -25,6 +26,8 @@ SITEMAP_IMAGES = 1_000
 """Images of the site map; search engines find older ones by the links of the gallery's pages."""
 CONTACT_DAYS = 365
 """How long a `security.txt` is valid (RFC 9116, 2.5.5)."""
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""The characters that an XML document cannot contain (XML 1.0, 2.2)."""
 
 
 @page("/feed.xml", public=True, json=True)
@@ -45,21 +48,21 @@ async def _feed(request: WebRequest, path: str, album_id: str | None) -> Respons
     presenter, site = ImagePresenter(urls, request.settings.delivery), request.settings.site_url
     entries = [
         {
-            "title": alt_text(image),
+            "title": _xml_text(alt_text(image)),
             "page": f"{site}/i/{image.id}",
             "time": to_rfc3339(image.created_at),
             "image": urls.image(image),
             "type": image.mime_type,
             "size": image.size,
             "shown": presenter.previews(image)[0],
-            "text": image.description,
+            "text": _xml_text(image.description),
         }
         for image in images
     ]
     updated = images[0].created_at if images else request.host.now()
     response = request.render(
         "feed.xml",
-        title=album.name if album else request.settings.web.site_name,
+        title=_xml_text(album.name if album else request.settings.web.site_name),
         url=f"{site}{path}",
         feed_url=f"{site}{path.rstrip('/')}/feed.xml",
         updated=to_rfc3339(updated),
@@ -67,6 +70,11 @@ async def _feed(request: WebRequest, path: str, album_id: str | None) -> Respons
     )
     response.media_type = "application/atom+xml"
     return response
+
+
+def _xml_text(text: str) -> str:
+    """Return a text of a user without the characters that would make the whole feed unreadable."""
+    return _NOT_XML.sub("", text)
 
 
 @page("/sitemap.xml", public=True, json=True)
