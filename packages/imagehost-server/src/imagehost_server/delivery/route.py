@@ -399,7 +399,7 @@ def _content_headers(resolved: ResolvedImage) -> RawHeaders:
 
 def content_disposition(filename: str) -> bytes:
     """Return `inline` with a file name, in ASCII and if necessary in UTF-8 too (RFC 6266, appendix D)."""
-    ascii_name = "".join(char if char.isascii() and char not in '"\\%' else "_" for char in filename)
+    ascii_name = "".join(char if " " <= char <= "~" and char not in '"\\%' else "_" for char in filename)
     text = f'inline; filename="{ascii_name}"'
     if ascii_name != filename:
         text += f"; filename*=UTF-8''{quote(filename, safe='')}"

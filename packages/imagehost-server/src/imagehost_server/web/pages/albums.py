@@ -314,8 +314,9 @@ def _archive(request: WebRequest, name: str, images: Iterator[Image], query: str
 def zip_pieces(images: Iterator[Image], open_image: Callable[[Image], Blob]) -> Generator[bytes, None, None]:
     """Yield the pieces of a ZIP archive of images, about 1 MiB at most, as it is written.
 
-    Nothing is compressed, because images are already. Of two images of one file name, the second has its id
-    in the name. An image that is deleted meanwhile is left out.
+    Nothing is compressed, because images are already. Of two images of one file name, which Windows and macOS
+    compare without regard to case, the second has its id in the name. An image that is deleted meanwhile is
+    left out.
 
     Args:
         images: The images.
@@ -325,13 +326,13 @@ def zip_pieces(images: Iterator[Image], open_image: Callable[[Image], Blob]) -> 
     with ZipFile(sink, "w", ZIP_STORED) as archive:  # type: ignore[call-overload]
         for image in images:
             name = PurePath(image.filename)
-            if image.filename in names:
+            if image.filename.casefold() in names:
                 name = name.with_stem(f"{name.stem}-{image.id}")
             try:
                 blob = open_image(image)
             except NotFoundError:
                 continue
-            names.add(str(name))
+            names.add(str(name).casefold())
             entry = ZipInfo(str(name), image.created_at.timetuple()[:6])
             entry.external_attr = 0o644 << 16
             entry.file_size = blob.size
