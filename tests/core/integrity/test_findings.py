@@ -47,9 +47,12 @@ def truncate_master(directory: DamagedDirectory) -> str:
     return directory.photo.id
 
 
-def corrupt_record(directory: DamagedDirectory) -> str:
-    directory.execute("UPDATE images SET format = 'bmp' WHERE id = ?", directory.others[2].id)
-    return directory.others[2].id
+def corrupt_record(column: str, value: object) -> Plant:
+    def corrupt(directory: DamagedDirectory) -> str:
+        directory.execute(f"UPDATE images SET {column} = ? WHERE id = ?", value, directory.others[2].id)
+        return directory.others[2].id
+
+    return corrupt
 
 
 def add_orphan(directory: DamagedDirectory) -> str:
@@ -233,7 +236,10 @@ NOT_REPAIRABLE: dict[Plant, FindingKind] = {
     flip_byte_of_master: FindingKind.MASTER_CORRUPT,
     truncate_master: FindingKind.MASTER_CORRUPT,
     delete_folder: FindingKind.MASTER_MISSING,
-    corrupt_record: FindingKind.INVALID_RECORD,
+    corrupt_record("format", "bmp"): FindingKind.INVALID_RECORD,
+    corrupt_record("created_at", 2**62): FindingKind.INVALID_RECORD,
+    corrupt_record("derivatives", "[[null, 2]]"): FindingKind.INVALID_RECORD,
+    corrupt_record("derivatives", "[[2, 2, 3, 4]]"): FindingKind.INVALID_RECORD,
     add_unknown_file: FindingKind.UNKNOWN_FILE,
     add_misplaced_folder: FindingKind.UNKNOWN_FILE,
     add_misplaced_image: FindingKind.UNKNOWN_FILE,

@@ -32,8 +32,8 @@ COLUMNS = (
     "updated_at",
 )
 """The columns of `images` that are attributes of an image."""
-INVALID_ROW = (AssertionError, TypeError, ValueError)
-"""The errors of `to_image` for a row that no image was stored as."""
+INVALID_ROW = (ArithmeticError, AssertionError, TypeError, ValueError)
+"""The errors of `to_image`, and of the use of its result, for a row that no image was stored as."""
 ROWS_IN_MEMORY = 2_000
 """Rows whose images are kept in memory, per process; each takes about 3 KB."""
 _BITS_IN_SECOND = 28

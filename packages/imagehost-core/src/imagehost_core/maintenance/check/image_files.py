@@ -187,12 +187,10 @@ class ImageFileChecker:
     def _inspect_row(self, row: SqlRow, *, quick: bool) -> list[Finding]:
         image_id = str(row["id"])
         try:
-            image = to_image(row)
+            return list(self._inspect(to_image(row), quick=quick))
         except INVALID_ROW as error:
             details = f"expected the row of an image but received {type(error).__name__}: {error}"
             return [Finding(FindingKind.INVALID_RECORD, image_id, details)]
-        try:
-            return list(self._inspect(image, quick=quick))
         except OSError as error:
             details = f"expected readable files but received an error: {error}"
             return [Finding(FindingKind.MASTER_CORRUPT, image_id, details)]
