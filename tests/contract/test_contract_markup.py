@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any
 
 import attrs
@@ -12,6 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_client import BadRequestError, ValidationError, urls
+from imagehost_client._calls.images import list_images
+from imagehost_client._calls.uploads import upload
 from imagehost_core import Image, ImageHost, ImageHostError, Settings
 from imagehost_core.errors import BaseUrlError
 from imagehost_core.settings import RenderingSettings
@@ -107,6 +110,20 @@ def test_a_picture_is_the_same(
 def test_a_width_beside_the_widths_is_a_mistake(host: ImageHost, image: Image) -> None:
     for call in (host.srcset, urls.srcset):
         assert outcome(call, image, [9], w=5) == "TypeError"
+
+
+class Text(str, Enum):  # noqa: UP042 - `str` of these members is their name
+    CONTAIN, WEBP, SIZE = "contain", "webp", "-size"
+
+
+def test_a_member_of_an_enumeration_of_text_is_sent_as_its_value(host: ImageHost, image: Image) -> None:
+    params: dict[str, Any] = {"w": 5, "h": 5, "fit": Text.CONTAIN, "fm": Text.WEBP}
+    expected = f"{host.urls.cdn_url}/{image.id}?w=5&h=5&fit=contain&fm=webp"
+    assert host.image_url(image.id, **params) == expected
+    assert urls.image_url(image.id, cdn_url=host.urls.cdn_url, **params) == expected
+    order: Any = Text.SIZE
+    assert list_images(sort=order).query == (("sort", "-size"),)
+    assert upload(b"x", description=order).fields == (("description", "-size"),)
 
 
 def test_a_host_without_a_base_url_names_the_setting() -> None:

@@ -118,7 +118,12 @@ def build_query(params: Mapping[str, object], prefix: str = "") -> dict[str, int
     faults = [TRANSFORM_CHECKS[name](prefix + name, value) for name, value in given.items()]
     if any(faults):
         raise BadRequestError("; ".join(filter(None, faults)))
-    return {name: SYNONYMS.get(str(value), cast("int | str", value)) for name, value in given.items()}
+    return {name: SYNONYMS.get(plain(value), plain(value)) for name, value in given.items()}
+
+
+def plain(value: Any) -> Any:
+    """Return a value; text as what it is: `str` of a member of an enumeration may be the member's name."""
+    return str.__str__(value) if isinstance(value, str) else value
 
 
 def image_url(

@@ -172,7 +172,8 @@ def transform_parameters(params: object, keywords: TransformKeywords) -> Transfo
     if not isinstance(params, str | Mapping | Transform):
         expected = "a query string, a mapping or a Transform"
         raise BadRequestError(errors=[FieldError("the parameters", expected, quote_value(params))])
-    given = {name: value for name, value in keywords.items() if value is not None}
+    # `str` of a member of an enumeration may be its name.
+    given = {k: str.__str__(v) if isinstance(v, str) else v for k, v in keywords.items() if v is not None}
     return params or {**given, **({"fm": "jpg"} if given.get("fm") == Format.JPEG else {})}
 
 

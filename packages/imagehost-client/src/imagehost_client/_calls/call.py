@@ -14,6 +14,7 @@ from imagehost_client._calls.arguments import checked
 from imagehost_client._types import BY_EXTENSION, UNSET, Progress, RequestMethod, Source
 from imagehost_client.errors import ValidationError, fault
 from imagehost_client.models import Page, ResponseMeta, Result, ResultList
+from imagehost_client.urls import plain
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Result)
@@ -161,7 +162,7 @@ def drop_unset(**values: object) -> dict[str, object]:
 
 def query_pairs(**values: str | int | None) -> tuple[tuple[str, str], ...]:
     """Return the values that are not `None`, as query parameters."""
-    return tuple((name, str(value)) for name, value in values.items() if value is not None)
+    return tuple((name, str(plain(value))) for name, value in values.items() if value is not None)
 
 
 @checked

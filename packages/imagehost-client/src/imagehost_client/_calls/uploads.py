@@ -15,7 +15,7 @@ from imagehost_client._types import UPLOAD_FORMATS, AlbumRef, Progress, Source, 
 from imagehost_client.errors import BY_CODE, ImageHostError, ServerError, ValidationError
 from imagehost_client.files import is_url
 from imagehost_client.models import Image, Result, ResultList
-from imagehost_client.urls import choice
+from imagehost_client.urls import choice, plain
 
 MAX_FILES_PER_REQUEST = 20
 """The maximum number of files in a request."""
@@ -167,7 +167,7 @@ def upload(
 
 def _fields(**values: str | int | bool | None) -> tuple[tuple[str, str], ...]:
     return tuple(
-        (name, str(value).lower() if isinstance(value, bool) else str(value))
+        (name, str(value).lower() if isinstance(value, bool) else str(plain(value)))
         for name, value in values.items()
         if value is not None
     )
