@@ -25,13 +25,10 @@ from pathlib import Path
 import attrs
 
 from imagehost_core import ImageHost
-from imagehost_core.db import (
-    AccountRepository,
-    Database,
-    ImageRepository,
-    SqliteDatabase,
-)
-from imagehost_core.db.engines.database import Transaction
+from imagehost_core.db.engines.database import Database, Transaction
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.events import DeletedImage
 from imagehost_core.formats import Format

@@ -34,14 +34,12 @@ from attrs import frozen
 from bench import list_rows
 
 from imagehost_core import ImageHost
-from imagehost_core.db import (
-    AccountRepository,
-    AlbumRepository,
-    Database,
-    ImageListRepository,
-    SqliteDatabase,
-    schema,
-)
+from imagehost_core.db import schema
+from imagehost_core.db.engines.database import Database
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
+from imagehost_core.db.lists.images import ImageListRepository
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.albums import AlbumRepository
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId
 from imagehost_core.lists import ImageFilter, ImageListRequest, ImageSort, PageRequest, parse_page_request

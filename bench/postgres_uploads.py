@@ -21,8 +21,9 @@ from itertools import product
 
 from tests.postgres import run_postgres
 
-from imagehost_core.db import AccountRepository, ImageRepository
 from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, new_image_id
 from imagehost_core.models import Image

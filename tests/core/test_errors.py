@@ -170,10 +170,13 @@ def test_combined_errors_name_equal_errors_once_and_keep_details_without_fields(
 
 
 def test_a_collector_raises_what_it_caught_and_added_together() -> None:
+    def fail() -> None:
+        raise ValidationError("first")
+
     errors = ErrorCollector()
     errors.raise_if_any()
     with errors.catch():
-        raise ValidationError("first")
+        fail()
     errors.add(BadRequestError("second"))
     with pytest.raises(BadRequestError, match="first; second"):
         errors.raise_if_any()

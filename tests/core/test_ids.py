@@ -18,15 +18,16 @@ from imagehost_core.ids import (
     ALPHABET,
     ID_LENGTH,
     MAX_ALBUM_ID,
+    DeliveryId,
+    KeyId,
+    WebhookId,
     album_not_found_text,
     base62,
     delivery_not_found_text,
     image_not_found_text,
-    new_delivery_id,
     new_event_id,
+    new_id,
     new_image_id,
-    new_key_id,
-    new_webhook_id,
     parse_album_id,
     parse_image_id,
 )
@@ -72,7 +73,7 @@ def test_ten_thousand_ids_are_unique_and_valid() -> None:
 def test_ids_depend_on_the_random_source_only() -> None:
     zeros = bytes_of(cycle([0]))
     assert new_image_id(zeros) == "0" * 16
-    assert {new_id(zeros) for new_id in (new_key_id, new_webhook_id, new_delivery_id)} == {"0" * 16}
+    assert {new_id(kind, zeros) for kind in (KeyId, WebhookId, DeliveryId)} == {"0" * 16}
     assert new_event_id(zeros) == "msg_" + "0" * 24
 
 

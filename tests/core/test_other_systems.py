@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.db import SqliteDatabase
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.storage.locks import LockManager
 
 pytestmark = [

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from imagehost_core.db import ImageRepository, OutboxRepository
 from imagehost_core.db.engines.database import Transaction
+from imagehost_core.db.repositories.images import ImageRepository
+from imagehost_core.db.repositories.outbox import OutboxRepository
 from imagehost_core.models import Image
 from imagehost_core.services.upload import UploadService
 

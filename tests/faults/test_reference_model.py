@@ -28,10 +28,10 @@ from tests.faults.trials import SOAK, Record, Trials, run_trials, trial_count
 from tests.object_store import S3Server, shared_s3_server
 
 from imagehost_core import Image, Page, restore
-from imagehost_core.db import OutboxRepository
 from imagehost_core.db.counters import count_image
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.db.repositories import images
+from imagehost_core.db.repositories.outbox import OutboxRepository
 from imagehost_core.errors import NotFoundError, UnauthorizedError
 from imagehost_core.formats import Format
 from imagehost_core.lists import ImageFilter, ImageSort

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.postgres import PostgresServer
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.db import LeasedDelivery
+from imagehost_core.db.repositories.leases import LeasedDelivery
 from imagehost_core.models import Account
 from imagehost_core.settings import SQLITE, LimitSettings, RenderingSettings, WebhookSettings
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.db import LeasedDelivery
+from imagehost_core.db.repositories.leases import LeasedDelivery
 from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
 from imagehost_core.services.webhooks import MAX_SENDERS
 from imagehost_core.settings import RenderingSettings, WebhookSettings

@@ -10,7 +10,7 @@ import pytest
 
 from imagehost_core import ImageHost, Scope, Settings, UnauthorizedError
 from imagehost_core.authorization import SessionRequirement, authorize
-from imagehost_core.db import SqliteDatabase
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.models import Principal, Role
 from imagehost_core.services.principals import LOCK, PrincipalCache
 from imagehost_core.settings import RenderingSettings

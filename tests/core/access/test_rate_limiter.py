@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
-from imagehost_core.db import RateLimitStore
-from imagehost_core.db.engines.rate_limits import _counter_id
+from imagehost_core.db.engines.rate_limits import RateLimitStore, _counter_id
 from imagehost_core.limits import MAX_SIGN_IN_DELAY, Window
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.storage import LockManager
@@ -179,7 +178,7 @@ def test_threads_together_are_admitted_exactly_the_limit(tmp_path: Path) -> None
 _BURST = """
 import json, sys
 from pathlib import Path
-from imagehost_core.db import RateLimitStore
+from imagehost_core.db.engines.rate_limits import RateLimitStore
 from imagehost_core._util.clock import utc_now
 from imagehost_core.limits import Window
 from imagehost_core.limits import MAX_SIGN_IN_DELAY

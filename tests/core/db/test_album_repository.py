@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.db import AlbumRepository, Database, ImageRepository, SqliteDatabase
-from imagehost_core.db.engines.database import SqlRow, SqlValue
+from imagehost_core.db.engines.database import Database, SqlRow, SqlValue
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.image_rows import to_image
+from imagehost_core.db.repositories.albums import AlbumRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.ids import AlbumId
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Image

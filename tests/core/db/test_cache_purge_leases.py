@@ -11,8 +11,8 @@ import pytest
 
 from imagehost_core._util.clock import utc_now
 from imagehost_core.cache_purges import CachePurge
-from imagehost_core.db import CachePurgeRepository
 from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.db.repositories.cache_purges import CachePurgeRepository
 from imagehost_core.ids import ImageId
 
 pytestmark = pytest.mark.external

@@ -17,19 +17,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from imagehost_core.db import (
-    AccountRepository,
-    AlbumRepository,
-    Database,
-    ImageListRepository,
-    ImageRepository,
-    OutboxRepository,
-    SqliteDatabase,
-    WebhookRepository,
-)
 from imagehost_core.db.counters import GALLERY_IMAGES, total
+from imagehost_core.db.engines.database import Database
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
+from imagehost_core.db.lists.images import ImageListRepository
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.albums import AlbumRepository
+from imagehost_core.db.repositories.images import ImageRepository
+from imagehost_core.db.repositories.outbox import OutboxRepository
+from imagehost_core.db.repositories.webhooks import WebhookRepository
 from imagehost_core.formats import Format
-from imagehost_core.ids import AccountId, AlbumId, ImageId, new_event_id, new_image_id, new_webhook_id
+from imagehost_core.ids import AccountId, AlbumId, ImageId, WebhookId, new_event_id, new_id, new_image_id
 from imagehost_core.lists import ImageListRequest, ImageSort, PageRequest
 from imagehost_core.maintenance.recount import (
     CounterMismatch,
@@ -315,7 +313,7 @@ def test_a_wrong_counter_of_an_album_is_found_and_repaired(
 def test_a_wrong_number_of_deliveries_is_found_and_repaired(database: Database, account: Account) -> None:
     webhooks = WebhookRepository(database)
     webhook = Webhook(
-        id=new_webhook_id(),
+        id=new_id(WebhookId),
         account_id=account.id,
         url="https://example.com",
         events=(),

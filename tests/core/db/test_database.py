@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from imagehost_core import InternalError
-from imagehost_core.db import Database, SqliteDatabase
-from imagehost_core.db.engines.database import Queryable
+from imagehost_core.db.engines.database import Database, Queryable
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
 from imagehost_core.storage import LockManager
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WRITE = """
     import sys
     from pathlib import Path
-    from imagehost_core.db import SqliteDatabase
+    from imagehost_core.db.engines.sqlite_database import SqliteDatabase
     from imagehost_core.storage import LockManager
     directory = Path(sys.argv[1])
     database = SqliteDatabase(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
@@ -216,7 +216,7 @@ def test_two_processes_can_create_the_same_database_at_once(
     text = """
         import sys
         from pathlib import Path
-        from imagehost_core.db import SqliteDatabase
+        from imagehost_core.db.engines.sqlite_database import SqliteDatabase
         from imagehost_core.storage import LockManager
         print("ready")
         directories = [Path(line.strip()) for line in iter(sys.stdin.readline, "\\n")]

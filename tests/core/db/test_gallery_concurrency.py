@@ -12,9 +12,10 @@ from random import Random
 import attrs
 import pytest
 
-from imagehost_core.db import AccountRepository, ImageRepository
 from imagehost_core.db.counters import GALLERY_IMAGES, total
 from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.ids import AccountId, ImageId
 from imagehost_core.maintenance.recount import check_counters, check_indexes
 from imagehost_core.models import Image

@@ -15,15 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from imagehost_core.db import (
-    AccountRepository,
-    Database,
-    ImageListRepository,
-    ImageRepository,
-    SqliteDatabase,
-)
+from imagehost_core.db.engines.database import Database
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.lists import searches
-from imagehost_core.db.lists.images import image_list_id
+from imagehost_core.db.lists.images import ImageListRepository, image_list_id
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.errors import BadRequestError, UnavailableError
 from imagehost_core.formats import UPLOADABLE, Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id

@@ -10,14 +10,12 @@ import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from imagehost_core.db import (
-    AccountRepository,
-    AlbumRepository,
-    Database,
-    ImageListRepository,
-    ImageRepository,
-)
+from imagehost_core.db.engines.database import Database
 from imagehost_core.db.image_rows import to_image, to_image_row
+from imagehost_core.db.lists.images import ImageListRepository
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.albums import AlbumRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.formats import Format
 from imagehost_core.ids import new_image_id
 from imagehost_core.lists import ImageListRequest, PageRequest

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.db import SqliteDatabase
 from imagehost_core.db.engines.database import SqlRow, SqlValue, Transaction
-from imagehost_core.db.engines.sqlite_database import SqliteTransaction
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase, SqliteTransaction
 from imagehost_core.db.repositories import leases
 from imagehost_core.storage import LockManager
 from imagehost_core.webhooks import SenderLoad

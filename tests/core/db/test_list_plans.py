@@ -16,20 +16,16 @@ from typing import Any
 import attrs
 import pytest
 
-from imagehost_core.db import (
-    AccountRepository,
-    AlbumRepository,
-    Database,
-    ImageListRepository,
-    KeyRepository,
-    OutboxRepository,
-    SqliteDatabase,
-    WebhookRepository,
-)
-from imagehost_core.db.engines.database import SqlRow, SqlValue
+from imagehost_core.db.engines.database import Database, SqlRow, SqlValue
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.lists import searches
-from imagehost_core.db.lists.images import image_list_id
+from imagehost_core.db.lists.images import ImageListRepository, image_list_id
 from imagehost_core.db.lists.pages import list_id
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.albums import AlbumRepository
+from imagehost_core.db.repositories.keys import KeyRepository
+from imagehost_core.db.repositories.outbox import OutboxRepository
+from imagehost_core.db.repositories.webhooks import WebhookRepository
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, WebhookId
 from imagehost_core.lists import CursorPosition, ImageFilter, ImageListRequest, ImageSort, PageRequest

@@ -308,7 +308,7 @@ class Hosts(RuleBasedStateMachine):
         for host in self.hosts:
             host.must_join, host.read, host.members = True, None, None
             host.tracker.reconnected()
-            host.silence.forget()
+            host.silence = SilenceDetector(host.clock)
 
     @rule(host=hosts)
     def leave(self, host: int) -> None:

@@ -16,17 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from imagehost_core.db import (
-    AccountRepository,
-    AlbumRepository,
-    Database,
-    ImageListRepository,
-    ImageRepository,
-    SqliteDatabase,
-)
-from imagehost_core.db.engines.database import SqlRow, SqlValue
-from imagehost_core.db.lists.images import image_list_id
+from imagehost_core.db.engines.database import Database, SqlRow, SqlValue
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
+from imagehost_core.db.lists.images import ImageListRepository, image_list_id
 from imagehost_core.db.lists.pages import list_id
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.albums import AlbumRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.errors import BadRequestError
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, new_image_id

@@ -20,8 +20,8 @@ from tests.postgres import FAST, PostgresServer, run_postgres
 from tests.tcp_proxy import run_tcp_proxy
 
 from imagehost_core import ImageHost
-from imagehost_core.db import AccountRepository
 from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.errors import UnavailableError
 from imagehost_core.models import Image
 from imagehost_core.settings import PostgresSettings

@@ -14,10 +14,11 @@ from hypothesis import settings as hypothesis_settings
 from tests.core.db.generated_rows import Rows, database_rows, replace_rows
 from tests.postgres import PostgresServer
 
-from imagehost_core.db import AccountRepository, Database, SqliteDatabase
-from imagehost_core.db.engines.database import Queryable, SqlValue
+from imagehost_core.db.engines.database import Database, Queryable, SqlValue
 from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.engines.table_copy import BATCH, COPIED, NOT_COPIED, copied_tables, copy_tables
+from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.errors import InternalError
 from imagehost_core.storage import LockManager
 
@@ -92,8 +93,7 @@ def test_a_copy_has_the_rows_of_the_source_and_no_others(
     with source.transaction() as transaction:
         replace_rows(transaction, rows)
     with target.transaction() as transaction:
-        count = copy_tables(source, transaction)
-    assert count == sum(map(len, rows.values()))
+        copy_tables(source, transaction)
     assert in_any_order(all_rows(target)) == in_any_order(rows)
 
 
@@ -115,15 +115,11 @@ def test_tables_with_several_batches_are_copied_whole(
 ) -> None:
     source, target = databases
     rows: list[tuple[SqlValue, ...]] = [(f"{number}", number, 0, number, 0) for number in range(count)]
-    reported: list[tuple[int, int]] = []
     with source.transaction() as transaction:
         transaction.insert_rows("cache_purges", COLUMNS, rows)
     with target.transaction() as transaction:
-        copy_tables(source, transaction, lambda done, total: reported.append((done, total)))
+        copy_tables(source, transaction)
     assert all_rows(target) == all_rows(source)
-    # The schema comes with two counters.
-    assert reported[-1] == (count + 2, count + 2)
-    assert len(reported) == 1 + -(-count // BATCH)
 
 
 def test_ids_of_deleted_accounts_are_not_assigned_again_after_a_copy(

@@ -6,7 +6,9 @@ from datetime import timedelta
 
 from tests.core.db.conftest import START
 
-from imagehost_core.db import AccountRepository, Database, WebhookRepository
+from imagehost_core.db.engines.database import Database
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.webhooks import WebhookRepository
 from imagehost_core.ids import WebhookId
 from imagehost_core.models import Webhook
 

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from imagehost_core.db import Database, SqliteDatabase
-from imagehost_core.db.engines.database import SqlValue
+from imagehost_core.db.engines.database import Database, SqlValue
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.engines.table_copy import copied_tables
 from imagehost_core.installation import RECORD_NAME
 from imagehost_core.storage import DataLayout, LockManager

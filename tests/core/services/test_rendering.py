@@ -21,7 +21,8 @@ from imagehost_core.services.rendering import cache_key, choose_source
 from imagehost_core.storage.blob_store import MASTER
 from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.testing import make_image
-from imagehost_core.workers import Lane, render_cost
+from imagehost_core.workers.costs import render_cost
+from imagehost_core.workers.lanes import Lane
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from imagehost_core.workers import ImageExecutor
-from imagehost_core.workers.executor import TaskCall
+from imagehost_core.workers.executor import ImageExecutor, TaskCall
 
 RunTask = Callable[..., str]
 HERE = Path(__file__).parent

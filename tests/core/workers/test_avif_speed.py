@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.workers import avif_speed
-from imagehost_core.workers.costs import AVIF_SPEED_FACTORS, MAX_AVIF_SECONDS
+from imagehost_core.workers.costs import AVIF_SPEED_FACTORS, MAX_AVIF_SECONDS, avif_speed
 
 SPEEDS = st.integers(0, 10)
 PIXELS = st.integers(1, 40_000_000)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
 from imagehost_core.transform import Size
-from imagehost_core.workers import Lane, MemorySettings, ingest_cost
-from imagehost_core.workers.costs import LIGHT_MEMORY_BYTES
-from imagehost_core.workers.memory import MachineLock, MemoryBudget
+from imagehost_core.workers.costs import LIGHT_MEMORY_BYTES, ingest_cost
+from imagehost_core.workers.lanes import Lane
+from imagehost_core.workers.memory import MachineLock, MemoryBudget, MemorySettings
 
 MIB = 2**20
 STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4_000 * MIB), st.booleans()), max_size=60)

@@ -15,8 +15,10 @@ from imagehost_core.headers import scan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.transform import Size, parse_transform, plan
-from imagehost_core.workers import WorkerRequest, ingest_cost, messages, render_cost
+from imagehost_core.workers import messages
+from imagehost_core.workers.costs import ingest_cost, render_cost
 from imagehost_core.workers.executor import TASKS
+from imagehost_core.workers.lanes import WorkerRequest
 from imagehost_core.workers.pool import ProcessPool
 from imagehost_core.workers.process import Worker, WorkerSpec
 

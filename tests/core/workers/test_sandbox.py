@@ -16,7 +16,7 @@ import pytest
 
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus, enter_sandbox, landlock, seccomp
 from imagehost_core.sandbox import _libc as libc
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.executor import ImageExecutor
 
 RunTask = Callable[[ImageExecutor, str], str]
 MakeExecutor = Callable[..., ImageExecutor]

@@ -27,7 +27,7 @@ from imagehost_core.steps import run_steps
 from imagehost_core.storage import MemoryBlobStore
 from imagehost_core.storage.blob_store import MASTER
 from imagehost_core.testing import make_image
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.executor import ImageExecutor
 
 pytestmark = pytest.mark.slow
 

@@ -31,20 +31,12 @@ def test_a_timer_that_is_cancelled_in_time_does_not_fire() -> None:
     watchdog.call_at(0, lambda: busy.wait(60))
     now = time.monotonic()
     timer = watchdog.call_at(now, fired.set)
-    assert watchdog.cancel(timer)
-    assert watchdog.cancel(timer)
+    watchdog.cancel(timer)
+    watchdog.cancel(timer)
     watchdog.call_at(now, last.set)
     busy.set()
     assert last.wait(60)
     assert not fired.is_set()
-    watchdog.close()
-
-
-def test_a_timer_that_fired_cannot_be_cancelled() -> None:
-    watchdog, fired = Watchdog(), threading.Event()
-    timer = watchdog.call_at(0, fired.set)
-    assert fired.wait(60)
-    assert not watchdog.cancel(timer)
     watchdog.close()
 
 

@@ -18,7 +18,7 @@ from imagehost_core.errors import InternalError, ValidationError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.transform import ORIGIN, Plan, Size
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.executor import ImageExecutor
 
 UPLOADABLE = [fmt for fmt, traits in FORMATS.items() if traits.uploadable]
 

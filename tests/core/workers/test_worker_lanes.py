@@ -18,8 +18,10 @@ from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.observer import PoolLoad
 from imagehost_core.testing import make_image
 from imagehost_core.transform import Size, Transform, plan
-from imagehost_core.workers import Cost, ImageExecutor, Lane, WorkerRequest, main
-from imagehost_core.workers.executor import TaskCall
+from imagehost_core.workers import main
+from imagehost_core.workers.costs import Cost
+from imagehost_core.workers.executor import ImageExecutor, TaskCall
+from imagehost_core.workers.lanes import Lane, WorkerRequest
 from imagehost_core.workers.main import AUTOGROUP
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ EXECUTOR = """
 import io, os, sys, threading
 from contextlib import suppress
 from imagehost_core.workers.failures import WorkerFailure
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.executor import ImageExecutor
 from imagehost_core.workers.executor import TaskCall
 
 def run_task(action, deadline=600):

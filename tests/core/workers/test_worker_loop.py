@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import imagehost_core
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.workers import frames, main, messages
@@ -139,8 +138,7 @@ def test_the_default_task_table_loads_and_warms_up() -> None:
 def worker_command(parent: int, tasks: str = "hostile_tasks") -> list[str]:
     """Return the command of a worker process with a sandbox that allows measuring its coverage."""
     limits = SandboxLimits(file_bytes=0, open_files=256, landlock=False, seccomp=False)
-    packages = {"imagehost_core": list(imagehost_core.__path__)}
-    args = messages.encode(messages.WorkerArgs(sys.path, packages, tasks, parent, 10, limits)).decode()
+    args = messages.encode(messages.WorkerArgs(sys.path, tasks, parent, 10, limits)).decode()
     return [sys.executable, "-I", "-c", BOOTSTRAP, args]
 
 

@@ -27,7 +27,7 @@ MESSAGES = [
         error=messages.TaskError("VALIDATION_ERROR", errors=(FieldError("a", "b", "c"),)),
     ),
     messages.Ready(SandboxStatus(("landlock",), {"seccomp": "no"})),
-    messages.WorkerArgs(["/a", "/b c"], {"a": ["/a/x"]}, "tasks", 17, 10, SandboxLimits(seccomp=False)),
+    messages.WorkerArgs(["/a", "/b c"], "tasks", 17, 10, SandboxLimits(seccomp=False)),
 ]
 JOBS_AND_RESULTS = [
     IngestJob(Format.GIF, requested_format=Format.PNG, quality=3, remove_exif=True, derivative_sides=()),

@@ -15,8 +15,8 @@ import pytest
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError
 from imagehost_core.observer import PoolLoad
-from imagehost_core.workers import ImageExecutor, failures
-from imagehost_core.workers.executor import TaskCall
+from imagehost_core.workers import failures
+from imagehost_core.workers.executor import ImageExecutor, TaskCall
 from imagehost_core.workers.process import ExitInfo, Worker
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from imagehost_core.errors import UnavailableError
 from imagehost_core.observer import PoolLoad
 from imagehost_core.sandbox import SandboxLimits
-from imagehost_core.workers import WorkerRequest
+from imagehost_core.workers.lanes import WorkerRequest
 from imagehost_core.workers.pool import LAST_FACTOR, ProcessPool
 from imagehost_core.workers.process import Worker, WorkerSpec
 

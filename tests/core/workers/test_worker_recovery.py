@@ -12,8 +12,8 @@ import pytest
 from imagehost_core.errors import ImageHostError, InternalError
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.transform import Size
-from imagehost_core.workers import ImageExecutor, failures
-from imagehost_core.workers.executor import TaskCall
+from imagehost_core.workers import failures
+from imagehost_core.workers.executor import ImageExecutor, TaskCall
 from imagehost_core.workers.process import Worker
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from tests.server.webhooks.async_receiver import OK, loopback_host, only_delivery, receiving, wait_until
 
 from imagehost_core import ImageHost
-from imagehost_core.db import LeasedDelivery
+from imagehost_core.db.repositories.leases import LeasedDelivery
 from imagehost_core.errors import UnavailableError
 from imagehost_core.models import DeliveryState
 from imagehost_core.services.webhooks import LEASE_MARGIN, WebhookService

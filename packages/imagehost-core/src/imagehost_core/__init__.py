@@ -51,7 +51,7 @@ _EXPORTS = {
     "services.upload": "UploadSource",
     "settings": "Settings",
     "storage": "BlobStore LocalBlobStore MemoryBlobStore",
-    "workers": "ImageExecutor",
+    "workers.executor": "ImageExecutor",
     "transform": "AUTO Auto Fit Plan Size Transform TransformKeywords parse_transform plan",
     "uploads": "UploadKeywords UploadOptions",
 }
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from imagehost_core.services.upload import UploadSource
     from imagehost_core.settings import Settings
     from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore
-    from imagehost_core.workers import ImageExecutor
+    from imagehost_core.workers.executor import ImageExecutor
     from imagehost_core.transform import (
         AUTO, Auto, Fit, Plan, Size, Transform, TransformKeywords, parse_transform, plan,
     )  # fmt: skip

@@ -12,9 +12,10 @@ from threading import Event
 
 from attrs import evolve, field, frozen
 
-from imagehost_core.db import Database, PostgresRateLimitStore, RateLimitStore
+from imagehost_core.db.engines.database import Database
 from imagehost_core.db.engines.installation import read_record, share_secret
 from imagehost_core.db.engines.opening import open_database, open_rate_limits
+from imagehost_core.db.engines.rate_limits import PostgresRateLimitStore, RateLimitStore
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InstallationError
 from imagehost_core.ids import Random
@@ -39,7 +40,8 @@ from imagehost_core.storage.durable import make_directory, open_owner_only, sync
 from imagehost_core.storage.generations import CacheLease, LeasedGenerationTable
 from imagehost_core.storage.image_store import ImageFiles, open_image_store
 from imagehost_core.storage.layout import SECRET_BYTES
-from imagehost_core.workers import ImageExecutor, MemorySettings
+from imagehost_core.workers.executor import ImageExecutor
+from imagehost_core.workers.memory import MemorySettings
 
 log = logging.getLogger(__name__)
 

@@ -28,8 +28,8 @@ Exception
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from types import TracebackType
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from attrs import frozen
@@ -98,6 +98,7 @@ class ImageHostError(Exception):
         details: The specific explanation, *expected … but received …*; the texts of `errors` by default.
         message: A short summary; each class has a default.
         errors: Every invalid field, where the error is about fields.
+        retry_after: Seconds after which a retry can succeed; `None` if it cannot, or if that is not known.
 
     Attributes:
         code: The error code of the HTTP interface.
@@ -109,8 +110,14 @@ class ImageHostError(Exception):
     default_message: ClassVar[str] = "The request failed"
 
     def __init__(
-        self, details: str = "", *, message: str | None = None, errors: Iterable[FieldError] = ()
+        self,
+        details: str = "",
+        *,
+        message: str | None = None,
+        errors: Iterable[FieldError] = (),
+        retry_after: int | None = None,
     ) -> None:
+        self.retry_after = retry_after
         self.errors = tuple(errors)
         self.details = details or "; ".join(map(str, self.errors))
         self.message = message or self.default_message
@@ -180,23 +187,11 @@ class MethodNotAllowedError(ImageHostError):
 
 
 class ConflictError(ImageHostError):
-    """The request conflicts with another request or with the current state.
-
-    Args:
-        details: The specific explanation.
-        errors: Every invalid field.
-        retry_after: Seconds after which a retry can succeed; `None` if it cannot.
-    """
+    """The request conflicts with another request or with the current state."""
 
     code = "CONFLICT"
     status = 409
     default_message = "The request conflicts with another"
-
-    def __init__(
-        self, details: str = "", *, errors: Iterable[FieldError] = (), retry_after: int | None = None
-    ) -> None:
-        super().__init__(details, errors=errors)
-        self.retry_after = retry_after
 
 
 class InstallationError(ConflictError):
@@ -240,10 +235,10 @@ class RateLimitError(ImageHostError):
     code = "RATE_LIMIT_EXCEEDED"
     status = 429
     default_message = "The request rate is exceeded"
+    retry_after: int
 
     def __init__(self, details: str = "", *, retry_after: int) -> None:
-        super().__init__(details)
-        self.retry_after = retry_after
+        super().__init__(details, retry_after=retry_after)
 
 
 class InternalError(ImageHostError):
@@ -277,10 +272,10 @@ class UnavailableError(ImageHostError):
     code = "SERVICE_UNAVAILABLE"
     status = 503
     default_message = "The service is busy"
+    retry_after: int
 
     def __init__(self, details: str = "", *, retry_after: int = 1) -> None:
-        super().__init__(details)
-        self.retry_after = retry_after
+        super().__init__(details, retry_after=retry_after)
 
 
 class EngineUnavailableError(UnavailableError):
@@ -294,8 +289,7 @@ class EngineUnavailableError(UnavailableError):
     default_message = "The database or the image store does not respond"
 
     def __init__(self, engine: str, details: str) -> None:
-        ImageHostError.__init__(self, details, message=f"The {engine} does not respond")
-        self.retry_after = 5
+        ImageHostError.__init__(self, details, message=f"The {engine} does not respond", retry_after=5)
         self.engine = engine
 
 
@@ -307,24 +301,7 @@ class InsufficientStorageError(ImageHostError):
     default_message = "There is not enough storage space"
 
 
-BY_CODE: dict[str, type[ImageHostError]] = {
-    kind.code: kind
-    for kind in (
-        BadRequestError,
-        UnauthorizedError,
-        ForbiddenError,
-        NotFoundError,
-        MethodNotAllowedError,
-        ConflictError,
-        PayloadTooLargeError,
-        UnsupportedMediaTypeError,
-        ValidationError,
-        RateLimitError,
-        InternalError,
-        UnavailableError,
-        InsufficientStorageError,
-    )
-}
+BY_CODE: dict[str, type[ImageHostError]] = {kind.code: kind for kind in ImageHostError.__subclasses__()}
 """Every error class by its code."""
 
 
@@ -368,23 +345,13 @@ class ErrorCollector:
         """
         self._errors.append(error)
 
-    def catch(self) -> ErrorCollector:
-        """Return a context manager: it collects an error of `COMBINED` that the block raises."""
-        return self
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> bool:
-        if isinstance(error, COMBINED):
+    @contextmanager
+    def catch(self) -> Iterator[None]:
+        """Collect an error of `COMBINED` that the block raises."""
+        try:
+            yield
+        except COMBINED as error:
             self.add(error)
-            return True
-        return False
 
     def raise_if_any(self) -> None:
         """Raise the collected errors as one, if there are any."""

@@ -61,7 +61,7 @@ from imagehost_core.transform import (
 )
 from imagehost_core.uploads import UploadKeywords, UploadOptions
 from imagehost_core.webhooks import HostResolver, resolve_host
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.executor import ImageExecutor
 
 FIRST_ACCOUNT = "admin"
 """The account that is created in a new data directory: the first operator."""

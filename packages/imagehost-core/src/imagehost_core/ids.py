@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import NewType, TypeGuard
+from typing import NewType, TypeGuard, TypeVar
 
 from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
+
+T = TypeVar("T")
 
 ImageId = NewType("ImageId", str)
 """16 characters of `0-9A-Za-z`."""
@@ -66,29 +68,9 @@ def new_image_id(random: Random = os.urandom) -> ImageId:
     return ImageId(base62(ID_LENGTH, random))
 
 
-def new_key_id(random: Random = os.urandom) -> KeyId:
-    """Return a random key id."""
-    return KeyId(base62(ID_LENGTH, random))
-
-
-def new_session_id(random: Random = os.urandom) -> SessionId:
-    """Return a random session id."""
-    return SessionId(base62(ID_LENGTH, random))
-
-
-def new_webhook_id(random: Random = os.urandom) -> WebhookId:
-    """Return a random webhook id."""
-    return WebhookId(base62(ID_LENGTH, random))
-
-
-def new_share_id(random: Random = os.urandom) -> ShareId:
-    """Return a random share id."""
-    return ShareId(base62(ID_LENGTH, random))
-
-
-def new_delivery_id(random: Random = os.urandom) -> DeliveryId:
-    """Return a random delivery id."""
-    return DeliveryId(base62(ID_LENGTH, random))
+def new_id(kind: Callable[[str], T], random: Random = os.urandom) -> T:
+    """Return a random id of a key, a session, a webhook or another kind that is named by its type."""
+    return kind(base62(ID_LENGTH, random))
 
 
 def new_event_id(random: Random = os.urandom) -> EventId:

@@ -14,7 +14,8 @@ from enum import StrEnum
 from importlib.metadata import version
 from uuid import uuid4
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, fields, frozen
+from attrs.converters import optional
 from attrs.validators import matches_re
 
 from imagehost_core._util.clock import to_rfc3339
@@ -43,6 +44,10 @@ class RecordState(StrEnum):
     RESTORING = "restoring"
 
 
+def _to_time(value: datetime | str) -> datetime:
+    return value if isinstance(value, datetime) else datetime.fromisoformat(value)
+
+
 @frozen(kw_only=True)
 class InstallationRecord:
     """The record of an installation.
@@ -61,12 +66,12 @@ class InstallationRecord:
 
     id: str = field(factory=lambda: uuid4().hex, validator=matches_re(_ID))
     incarnation: str = field(factory=lambda: uuid4().hex, validator=matches_re(_ID))
-    created_at: datetime
-    backup_at: datetime | None = None
+    created_at: datetime = field(converter=_to_time)
+    backup_at: datetime | None = field(default=None, converter=optional(_to_time))
     state: RecordState = field(default=RecordState.COMPLETE, converter=RecordState)
-    format: int = FORMAT
-    reader: str = LOWEST_READER
-    writer: str = LOWEST_WRITER
+    format: int = field(default=FORMAT, converter=int)
+    reader: str = field(default=LOWEST_READER, converter=str)
+    writer: str = field(default=LOWEST_WRITER, converter=str)
 
     def __str__(self) -> str:
         return f"installation {self.id}, incarnation {self.incarnation} of {to_rfc3339(self.created_at)}"
@@ -89,18 +94,7 @@ class InstallationRecord:
 
     def to_json(self) -> str:
         """Return the record as text."""
-        backup_at = None if self.backup_at is None else to_rfc3339(self.backup_at)
-        values = {
-            "id": self.id,
-            "incarnation": self.incarnation,
-            "created_at": to_rfc3339(self.created_at),
-            "backup_at": backup_at,
-            "state": self.state,
-            "format": self.format,
-            "reader": self.reader,
-            "writer": self.writer,
-        }
-        return json.dumps(values, indent=2) + "\n"
+        return json.dumps(asdict(self), indent=2, default=to_rfc3339) + "\n"
 
 
 def parse_record(text: str | bytes, name: object) -> InstallationRecord:
@@ -114,18 +108,8 @@ def parse_record(text: str | bytes, name: object) -> InstallationRecord:
         ConflictError: It is none.
     """
     try:
-        values = json.loads(text)
-        backup_at = values.get("backup_at")
-        return InstallationRecord(
-            id=values["id"],
-            incarnation=values["incarnation"],
-            created_at=datetime.fromisoformat(values["created_at"]),
-            backup_at=None if backup_at is None else datetime.fromisoformat(backup_at),
-            state=values["state"],
-            format=int(values["format"]),
-            reader=str(values["reader"]),
-            writer=str(values["writer"]),
-        )
+        values = {"backup_at": None, **json.loads(text)}
+        return InstallationRecord(**{each.name: values[each.name] for each in fields(InstallationRecord)})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         received = quote_value(repr(error))
         raise InstallationError(

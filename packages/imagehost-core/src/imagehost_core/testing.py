@@ -12,7 +12,7 @@ from attrs import define
 from imagehost_core.host import ImageHost
 from imagehost_core.settings import RenderingSettings, Settings
 from imagehost_core.transform import Size
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.executor import ImageExecutor
 
 DEFAULT_NOW = datetime(2026, 1, 1, tzinfo=UTC)
 """The initial time of a `FrozenClock`."""

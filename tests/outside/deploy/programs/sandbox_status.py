@@ -6,7 +6,7 @@ import sys
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.executor import ImageExecutor
 
 if __name__ == "__main__":
     with ImageExecutor(1) as executor:

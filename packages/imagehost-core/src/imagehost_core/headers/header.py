@@ -53,7 +53,6 @@ class ImageHeader:
         is_displayable: Whether browsers display the file as it is; false for lossless and arithmetic JPEG.
         canvas_extent: Width and height in pixels that contain all frames. It differs from the size for a GIF
             with later frames beyond its canvas: decoders then enlarge the canvas to this.
-        exif_span: Offsets in bytes of the first byte of the EXIF block and of the byte after its last.
         metadata: The kinds of metadata present.
         metadata_spans: The blocks of metadata, at most `MAX_SPANS` of each kind, by kind.
         metadata_bytes: Stored size in bytes of everything but pixels and what decoding them needs: metadata,
@@ -70,7 +69,6 @@ class ImageHeader:
     scans: int = 0
     is_displayable: bool = True
     canvas_extent: tuple[int, int] = Factory(lambda self: (self.width, self.height), takes_self=True)
-    exif_span: tuple[int, int] | None = None
     metadata: frozenset[MetadataKind] = frozenset()
     metadata_spans: tuple[MetadataSpan, ...] = ()
     metadata_bytes: int = 0

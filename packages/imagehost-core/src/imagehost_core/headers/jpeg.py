@@ -118,7 +118,6 @@ def read(reader: HeaderReader) -> ImageHeader:
         end_offset=min(offset, reader.size),
         scans=scans,
         is_displayable=frame.code in _DISPLAYABLE_FRAMES,
-        exif_span=metadata.exif_span,
         metadata=metadata.kinds,
         metadata_spans=metadata.spans,
         metadata_bytes=metadata.size,

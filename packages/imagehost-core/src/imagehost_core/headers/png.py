@@ -172,7 +172,6 @@ def read(reader: HeaderReader) -> ImageHeader:
         orientation=scan_orientation(reader, exif_span),
         has_alpha=alpha,
         end_offset=offset,
-        exif_span=exif_span,
         metadata=metadata.kinds,
         metadata_spans=metadata.spans,
         metadata_bytes=metadata.size,

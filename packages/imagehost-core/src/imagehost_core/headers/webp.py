@@ -84,7 +84,6 @@ def _header(
         orientation=orientation,
         has_alpha=image.alpha,
         end_offset=end,
-        exif_span=metadata.exif_span,
         metadata=metadata.kinds,
         metadata_spans=metadata.spans,
         metadata_bytes=metadata.size,

@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from imagehost_core._util.clock import Clock, to_rfc3339
-from imagehost_core.db import ImageRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
     InstallationError,
@@ -225,15 +225,8 @@ def parse_info(member: Member) -> BackupInfo:
 
 
 def _serialize(info: BackupInfo) -> bytes:
-    values = {
-        "format": FORMAT,
-        "created_at": to_rfc3339(info.created_at),
-        "since": None if info.since is None else to_rfc3339(info.since),
-        "image_count": info.image_count,
-        "installation": None if info.installation is None else json.loads(info.installation.to_json()),
-        "records_only": info.records_only,
-    }
-    return json.dumps(values, indent=2).encode() + b"\n"
+    values = {"format": FORMAT, **asdict(info)}
+    return json.dumps(values, indent=2, default=to_rfc3339).encode() + b"\n"
 
 
 def _parse_timestamp(text: str) -> datetime:

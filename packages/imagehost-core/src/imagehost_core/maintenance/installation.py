@@ -12,10 +12,10 @@ from pathlib import Path
 from attrs import evolve, field, frozen
 
 from imagehost_core._util.clock import Clock, utc_now
-from imagehost_core.db import ImageRepository
 from imagehost_core.db.engines.database import Database
 from imagehost_core.db.engines.installation import is_used, read_record, share_record, write_record
 from imagehost_core.db.engines.opening import open_database
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.errors import InstallationError, UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import (

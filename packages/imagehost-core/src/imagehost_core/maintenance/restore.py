@@ -23,10 +23,13 @@ from typing import BinaryIO
 from attrs import define, evolve, field, frozen
 
 from imagehost_core._util.clock import to_rfc3339, utc_now
-from imagehost_core.db import AccountRepository, Database, ImageRepository, SqliteDatabase
+from imagehost_core.db.engines.database import Database
 from imagehost_core.db.engines.installation import is_used, read_record, replace_secret, write_record
 from imagehost_core.db.engines.opening import open_postgres
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.engines.table_copy import copy_tables
+from imagehost_core.db.repositories.accounts import AccountRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.errors import InstallationError, InternalError, ValidationError
 from imagehost_core.ids import ID_LENGTH, ImageId, is_image_id
 from imagehost_core.installation import (

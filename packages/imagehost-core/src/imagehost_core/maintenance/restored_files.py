@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from imagehost_core.errors import InstallationError
 from imagehost_core.ids import ImageId
@@ -29,8 +28,8 @@ _QUEUE = 2 * _THREADS
 """Images on the disk that wait for their upload."""
 
 
-class RestoredFiles(Protocol):
-    """The files of restored images. Those of one image are written one after the other."""
+class RestoredFiles:
+    """The files of restored images, none by default. Those of one image are written one after the other."""
 
     def begin(self, record: InstallationRecord) -> None:
         """Record that a restore of an installation begins.
@@ -38,35 +37,30 @@ class RestoredFiles(Protocol):
         Raises:
             ConflictError: The store is that of another installation.
         """
-        ...
 
-    def directory(self, image_id: ImageId) -> Path | None:
+    def directory(self, image_id: ImageId) -> Path | None:  # noqa: ARG002
         """Return the directory to write the files of an image to; `None` if they are not written."""
-        ...
+        return None
 
     def complete(self) -> None:
         """Store what was written."""
-        ...
 
-    def has_master(self, image_id: ImageId) -> bool:
-        """Return whether the master of an image was restored."""
-        ...
+    def has_master(self, image_id: ImageId) -> bool:  # noqa: ARG002
+        """Return whether the master of an image was restored, or need not be."""
+        return True
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of the images of which files were restored."""
-        ...
+        return iter(())
 
     def delete(self, image_id: ImageId) -> None:
         """Delete the files of an image."""
-        ...
 
     def keep(self, record: InstallationRecord) -> None:
         """Keep the files whatever happens: the records are stored next."""
-        ...
 
     def finish(self, record: InstallationRecord) -> None:
         """Record that the host is whole."""
-        ...
 
 
 @contextmanager
@@ -126,7 +120,7 @@ def _require_restorable(blobs: BlobStore, url: str) -> None:
         raise InstallationError(f"expected no host in {url} but it is that of {record}")
 
 
-class DirectoryFiles:
+class DirectoryFiles(RestoredFiles):
     """Restored files in the directory of images.
 
     Args:
@@ -148,9 +142,6 @@ class DirectoryFiles:
         make_directory(directory, fsync=False)
         return directory
 
-    def complete(self) -> None:
-        """Do nothing: the files are in their place."""
-
     def has_master(self, image_id: ImageId) -> bool:
         """Return whether the master of an image was restored."""
         return (self._images / shard(image_id) / image_id / MASTER).is_file()
@@ -164,15 +155,12 @@ class DirectoryFiles:
         """Delete the files of an image."""
         shutil.rmtree(self._images / shard(image_id) / image_id)
 
-    def keep(self, record: InstallationRecord) -> None:
-        """Do nothing."""
-
     def finish(self, record: InstallationRecord) -> None:
         """Record that the host is whole."""
         write_file(self._published / RECORD_NAME, record.to_json().encode())
 
 
-class KeptFiles:
+class KeptFiles(RestoredFiles):
     """The files of a store that stay as they are, while the records are restored.
 
     Args:
@@ -192,32 +180,12 @@ class KeptFiles:
                 f"expected the images of installation {record.id} in the image store but received {received}"
             )
 
-    def directory(self, image_id: ImageId) -> None:
-        """Return `None`."""
-
-    def complete(self) -> None:
-        """Do nothing."""
-
-    def has_master(self, image_id: ImageId) -> bool:  # noqa: ARG002
-        """Return true: the integrity check finds what is missing."""
-        return True
-
-    def ids(self) -> Iterator[ImageId]:
-        """Yield nothing."""
-        return iter(())
-
-    def delete(self, image_id: ImageId) -> None:
-        """Do nothing."""
-
     def keep(self, record: InstallationRecord) -> None:
         """Write the record of the new incarnation: other hosts collect nothing from now on."""
         self._blobs.write_record(record.to_json().encode())
 
-    def finish(self, record: InstallationRecord) -> None:
-        """Do nothing."""
 
-
-class StoredFiles:
+class StoredFiles(RestoredFiles):
     """Restored files on their way to a blob store, several images at a time.
 
     Args:

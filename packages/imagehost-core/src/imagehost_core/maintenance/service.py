@@ -15,7 +15,7 @@ from imagehost_core.maintenance.statistics import DatabaseStatistics, read_stati
 from imagehost_core.observer import PoolLoad
 from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.storage.image_store import ImageFiles
-from imagehost_core.workers import ImageExecutor
+from imagehost_core.workers.executor import ImageExecutor
 
 WORKER_SECONDS = 3.0
 """How long an image worker process has to become ready in a check; starting one takes 0.3 s when idle."""

@@ -11,8 +11,7 @@ import attrs
 from attrs import Factory, field, frozen
 
 from imagehost_core._util.fields import is_within, parse_choice, require_known
-from imagehost_core.db import ReadCache
-from imagehost_core.db.engines.database import ALL_IMAGES, Queryable, Transaction
+from imagehost_core.db.engines.database import ALL_IMAGES, Queryable, ReadCache, Transaction
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
     ConflictError,

@@ -11,8 +11,8 @@ from typing import Unpack
 import attrs
 from attrs import field, frozen
 
-from imagehost_core.db import AlbumRepository
 from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction
+from imagehost_core.db.repositories.albums import AlbumRepository
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
     ErrorCollector,
@@ -22,7 +22,7 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.ids import AccountId, AlbumId, ImageId, album_not_found_text, new_share_id
+from imagehost_core.ids import AccountId, AlbumId, ImageId, ShareId, album_not_found_text, new_id
 from imagehost_core.lists import PageKeywords, PageRequest, parse_page_request
 from imagehost_core.models import Account, Album, AlbumShare, Image, Page
 from imagehost_core.services.deletion import ImageDeleter
@@ -256,7 +256,7 @@ class AlbumService:
                 error = FieldError("shares", f"at most {MAX_SHARES} per album", "one more")
                 raise ValidationError(errors=[error])
             share = AlbumShare(
-                id=new_share_id(self._env.random),
+                id=new_id(ShareId, self._env.random),
                 album_id=current.id,
                 created_at=now,
                 expires_at=expires_at,

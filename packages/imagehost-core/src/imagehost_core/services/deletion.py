@@ -8,8 +8,8 @@ from collections.abc import Collection
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import Tombstone
 from imagehost_core.db.engines.database import Queryable, Transaction, deleted_image
+from imagehost_core.db.repositories.images import Tombstone
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError
 from imagehost_core.events import DeletedImage

@@ -14,8 +14,8 @@ from typing import Protocol
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, to_micros
-from imagehost_core.db import StoredResponse
 from imagehost_core.db.engines.database import Transaction
+from imagehost_core.db.repositories.idempotency import StoredResponse
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ConflictError, FieldError, UnavailableError, quote_value
 from imagehost_core.ids import AccountId

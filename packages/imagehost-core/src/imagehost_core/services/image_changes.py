@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from imagehost_core._util.fields import require_known
-from imagehost_core.db import AlbumRepository
+from imagehost_core.db.repositories.albums import AlbumRepository
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.ids import AccountId, parse_album_id
 from imagehost_core.models import Image

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import attrs
 from attrs import Factory, field, frozen
 
-from imagehost_core.db import ReadCache
+from imagehost_core.db.engines.database import ReadCache
 from imagehost_core.db.lists.images import image_list_id
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ErrorCollector, NotFoundError, quote_value

@@ -14,8 +14,7 @@ import attrs
 from attrs import Factory, field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import ReadCache
-from imagehost_core.db.engines.database import Queryable
+from imagehost_core.db.engines.database import Queryable, ReadCache
 from imagehost_core.errors import (
     ErrorCollector,
     FieldError,

@@ -23,7 +23,7 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.ids import new_key_id
+from imagehost_core.ids import KeyId, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import (
     ALL_SCOPES,
@@ -122,7 +122,7 @@ class KeyService:
         now = self._env.clock()
         values, token = _validate_key(fields, now), new_token(TokenKind.KEY, self._env.random)
         key = ApiKey(
-            id=new_key_id(self._env.random),
+            id=new_id(KeyId, self._env.random),
             account_id=account.id,
             prefix=token[:PREFIX_LENGTH],
             last_used_at=None,

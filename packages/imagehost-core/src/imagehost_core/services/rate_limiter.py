@@ -7,7 +7,7 @@ from functools import lru_cache
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db import PostgresRateLimitStore, RateLimitStore
+from imagehost_core.db.engines.rate_limits import PostgresRateLimitStore, RateLimitStore
 from imagehost_core.limits import (
     MINUTE,
     Decision,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from imagehost_core.db import AccountRepository
+from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import AlbumId, ImageId, KeyId, SessionId, WebhookId, parse_album_id, parse_image_id
 from imagehost_core.models import Account, Album, ApiKey, Image, Session, Webhook, WebhookDelivery

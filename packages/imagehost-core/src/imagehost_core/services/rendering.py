@@ -40,7 +40,9 @@ from imagehost_core.transform import (
     negotiate,
     plan,
 )
-from imagehost_core.workers import Cost, ImageExecutor, Lane, WorkerRequest, avif_speed, render_cost
+from imagehost_core.workers.costs import Cost, avif_speed, render_cost
+from imagehost_core.workers.executor import ImageExecutor
+from imagehost_core.workers.lanes import Lane, WorkerRequest
 from imagehost_core.workers.process import Worker
 
 log = logging.getLogger(__name__)

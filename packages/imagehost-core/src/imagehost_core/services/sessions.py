@@ -10,7 +10,7 @@ from attrs import field, frozen
 from imagehost_core.authorization import AuthorizedAccount
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError, UnauthorizedError, quote_value
-from imagehost_core.ids import new_session_id
+from imagehost_core.ids import SessionId, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Page, Session, SessionWithToken
 from imagehost_core.services.principals import PrincipalCache
@@ -60,7 +60,7 @@ class SessionService:
         """
         token, now = new_token(TokenKind.SESSION, self._env.random), self._env.clock()
         session = Session(
-            id=new_session_id(self._env.random),
+            id=new_id(SessionId, self._env.random),
             account_id=account.id,
             user_agent=_printable(user_agent),
             ip_address=ip_address,

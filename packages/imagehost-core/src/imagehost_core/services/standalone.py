@@ -27,7 +27,8 @@ from imagehost_core.transform import (
     transform_parameters,
 )
 from imagehost_core.uploads import require_source
-from imagehost_core.workers import ImageExecutor, render_cost
+from imagehost_core.workers.costs import render_cost
+from imagehost_core.workers.executor import ImageExecutor
 
 FileSource = str | os.PathLike[str] | bytes | BinaryIO
 """An image file; text is a path. A file object is read from its position to its end."""

@@ -11,13 +11,14 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.authorization import AuthorizedAccount, require_permission
-from imagehost_core.db import OutboxRepository
 from imagehost_core.db.engines.database import Transaction
+from imagehost_core.db.repositories.outbox import OutboxRepository
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError
 from imagehost_core.events import (
@@ -28,7 +29,7 @@ from imagehost_core.events import (
     ImageDeleted,
     ImageUploaded,
 )
-from imagehost_core.ids import AccountId, EventId, Random, new_event_id
+from imagehost_core.ids import AccountId, Random, new_event_id
 from imagehost_core.models import ALL_SCOPES, Account, Album, ApiKey, Image, Principal, Session
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.resources import AlbumRecord, ImageRecord
@@ -98,34 +99,32 @@ class UnitOfWork:
 
     def image_uploaded(self, transaction: Transaction, image: Image) -> None:
         """Record `image.uploaded`."""
-        record = ImageRecord.of(image)
-        event = ImageUploaded(id=self._new_id(), timestamp=self._env.clock(), data=record)
-        self._record(transaction, image.account_id, event, image)
+        self._record(transaction, image.account_id, ImageUploaded, ImageRecord.of(image), image)
 
     def image_deleted(self, transaction: Transaction, account_id: AccountId, deleted: DeletedImage) -> None:
         """Record `image.deleted`."""
-        event = ImageDeleted(id=self._new_id(), timestamp=deleted.deleted_at, data=deleted)
-        self._record(transaction, account_id, event)
+        self._record(transaction, account_id, ImageDeleted, deleted, at=deleted.deleted_at)
 
     def album_created(self, transaction: Transaction, album: Album) -> None:
         """Record `album.created`."""
-        record = AlbumRecord.of(album)
-        event = AlbumCreated(id=self._new_id(), timestamp=self._env.clock(), data=record)
-        self._record(transaction, album.account_id, event, album.cover)
+        self._record(transaction, album.account_id, AlbumCreated, AlbumRecord.of(album), album.cover)
 
     def album_updated(self, transaction: Transaction, album: Album) -> None:
         """Record `album.updated`: a field or the membership changed."""
-        record = AlbumRecord.of(album)
-        event = AlbumUpdated(id=self._new_id(), timestamp=self._env.clock(), data=record)
-        self._record(transaction, album.account_id, event, album.cover)
-
-    def _new_id(self) -> EventId:
-        return new_event_id(self._env.random)
+        self._record(transaction, album.account_id, AlbumUpdated, AlbumRecord.of(album), album.cover)
 
     def _record(
-        self, transaction: Transaction, account_id: AccountId, event: Event, image: Image | None = None
+        self,
+        transaction: Transaction,
+        account_id: AccountId,
+        kind: Callable[..., Event],
+        data: object,
+        image: Image | None = None,
+        at: datetime | None = None,
     ) -> None:
         """Record an event; raise BaseUrlError if a webhook is to receive a URL that the host cannot build."""
+        event_id, timestamp = new_event_id(self._env.random), at or self._env.clock()
+        event = kind(id=event_id, timestamp=timestamp, data=data)
         if self._outbox.record(transaction, account_id, event) and image is not None:
             image.urls.image(image)
         self.events.append(event)

@@ -46,7 +46,8 @@ from imagehost_core.uploads import (
     require_source,
     with_extension,
 )
-from imagehost_core.workers import ImageExecutor, ingest_cost
+from imagehost_core.workers.costs import ingest_cost
+from imagehost_core.workers.executor import ImageExecutor
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from imagehost_core.db.repositories import leases
 from imagehost_core.db.repositories.leases import LeasedDelivery as LeasedDelivery
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
-from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_webhook_id
+from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_core.observer import DeliveryAttempted
@@ -90,7 +90,7 @@ class WebhookService:
             self._require_fewer_than_maximum(account, self._records.database)
         errors.raise_if_any()
         webhook = Webhook(
-            id=new_webhook_id(self._env.random),
+            id=new_id(WebhookId, self._env.random),
             account_id=account.id,
             url=url,
             events=values["events"],  # type: ignore[arg-type]

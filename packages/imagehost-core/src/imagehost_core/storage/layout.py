@@ -54,6 +54,16 @@ SECRET_BYTES = 32
 """Bytes of the key of signed URLs: the output length of SHA-256 (RFC 2104, section 3)."""
 
 
+class _Path:
+    """A path in the data directory, as an attribute of its layout."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __get__(self, layout: DataLayout, _owner: object) -> Path:
+        return layout.root.joinpath(*self._names)
+
+
 @frozen
 class DataLayout:
     """The paths in a data directory.
@@ -64,75 +74,34 @@ class DataLayout:
 
     root: Path
 
-    @property
-    def database(self) -> Path:
-        """The file of the database."""
-        return self.root / "imagehost.sqlite3"
-
-    @property
-    def rate_limits(self) -> Path:
-        """The file of the rate limit counters."""
-        return self.root / "rate_limits"
-
-    @property
-    def images(self) -> Path:
-        """The directory of masters and derivatives."""
-        return self.root / "images"
-
-    @property
-    def cache(self) -> Path:
-        """The directory of the copies of an object store's files."""
-        return self.root / "cache"
-
-    @property
-    def variants(self) -> Path:
-        """The directory of cached variants."""
-        return self.root / "variants"
-
-    @property
-    def staging(self) -> Path:
-        """The directory of the staging areas of all processes."""
-        return self.root / "staging"
-
-    @property
-    def locks(self) -> Path:
-        """The directory of the lock files."""
-        return self.root / "locks"
-
-    @property
-    def generations(self) -> Path:
-        """The file of the generations of images."""
-        return self.locks / "generations"
-
-    @property
-    def principal_generations(self) -> Path:
-        """The file of the generation of principals."""
-        return self.locks / "principal-generations"
-
-    @property
-    def secret(self) -> Path:
-        """The file of the signing secret."""
-        return self.root / "secret"
-
-    @property
-    def reserve(self) -> Path:
-        """The file that reserves disk space for deletions."""
-        return self.root / "reserve"
-
-    @property
-    def settings_file(self) -> Path:
-        """The file with the server's settings."""
-        return self.root / "imagehost.toml"
-
-    @property
-    def restoring(self) -> Path:
-        """The directory of a restore in progress."""
-        return self.root / "restoring"
-
-    @property
-    def record(self) -> Path:
-        """The file with the record of the installation."""
-        return self.root / RECORD_NAME
+    database = _Path("imagehost.sqlite3")
+    """The file of the database."""
+    rate_limits = _Path("rate_limits")
+    """The file of the rate limit counters."""
+    images = _Path("images")
+    """The directory of masters and derivatives."""
+    cache = _Path("cache")
+    """The directory of the copies of an object store's files."""
+    variants = _Path("variants")
+    """The directory of cached variants."""
+    staging = _Path("staging")
+    """The directory of the staging areas of all processes."""
+    locks = _Path("locks")
+    """The directory of the lock files."""
+    generations = _Path("locks", "generations")
+    """The file of the generations of images."""
+    principal_generations = _Path("locks", "principal-generations")
+    """The file of the generation of principals."""
+    secret = _Path("secret")
+    """The file of the signing secret."""
+    reserve = _Path("reserve")
+    """The file that reserves disk space for deletions."""
+    settings_file = _Path("imagehost.toml")
+    """The file with the server's settings."""
+    restoring = _Path("restoring")
+    """The directory of a restore in progress."""
+    record = _Path(RECORD_NAME)
+    """The file with the record of the installation."""
 
     def foreign_names(self) -> list[str]:
         """Return the names of what is in the directory but belongs to no host; hidden files do not count."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager, nullcontext
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
@@ -210,8 +211,8 @@ class ImageExecutor:
             source: The upload; it is read in chunks from its current position.
             length: Length of the image in bytes. Bytes after it are not read.
             deadline: Seconds, waiting included, after which the worker process is killed.
-            into: A directory to write each blob to as a file. After an error, no files remain.
-            cost: What the upload costs (`imagehost_core.workers.ingest_cost`).
+            into: A directory to write each blob to as a file. After an error, some may be in it.
+            cost: What the upload costs (`costs.ingest_cost`).
             flow: Who uploads: the uploads of a flow wait behind each other (`WorkerRequest.flow`).
 
         Raises:
@@ -226,8 +227,9 @@ class ImageExecutor:
         request = WorkerRequest(
             time.monotonic() + deadline, cost.lane, flow=flow, memory_bytes=cost.memory_bytes
         )
-        with failures.mapped_to(failures.UPLOAD_ERRORS), BlobFiles(into) as files:
-            return self.run(call, source, length, deadline=deadline, receive=files.write, request=request)
+        receive = _blob_writer(into)
+        with failures.mapped_to(failures.UPLOAD_ERRORS):
+            return self.run(call, source, length, deadline=deadline, receive=receive, request=request)
 
     def render(
         self,
@@ -248,7 +250,7 @@ class ImageExecutor:
             source: The stored image; it is read in chunks from its current position.
             length: Length of the source in bytes.
             deadline: Seconds, waiting included, after which the worker process is killed.
-            cost: What the render costs (`imagehost_core.workers.render_cost`).
+            cost: What the render costs (`costs.render_cost`).
             worker: The worker process from `wait`; without it, the call waits for one.
 
         Raises:
@@ -279,7 +281,7 @@ class ImageExecutor:
             fmt: The format of the file.
             data: The file.
             deadline: Seconds, waiting included, after which the worker process is killed.
-            cost: What the render costs (`imagehost_core.workers.render_cost`).
+            cost: What the render costs (`costs.render_cost`).
 
         Raises:
             ValidationError: As for `ingest`.
@@ -528,38 +530,16 @@ class Deadline:
         return self._seconds_without_core() - self._starved_before
 
 
-class BlobFiles:
-    """Numbered files in a directory. An exception in the `with` block deletes those written so far.
+def _blob_writer(directory: Path) -> Receive[Path]:
+    """Return a function that writes each blob to a file of its own in a directory, and returns its path."""
+    numbers = count()
 
-    Args:
-        directory: An existing directory without files named `blob-*`.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._paths: list[Path] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            for path in self._paths:
-                path.unlink(missing_ok=True)
-
-    def write(self, chunks: Iterator[bytes]) -> Path:
-        """Write one blob to the next file and return its path.
-
-        Raises:
-            OSError: The file exists or cannot be written.
-        """
-        path = self._directory / f"blob-{len(self._paths)}"
+    def write(chunks: Iterator[bytes]) -> Path:
+        path = directory / f"blob-{next(numbers)}"
         # Owner-only permissions: the file moves into the blob store as it is.
         path.touch(0o600, exist_ok=False)
-        self._paths.append(path)
         with path.open("wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
+            file.writelines(chunks)
         return path
+
+    return write

@@ -42,7 +42,6 @@ class WorkerArgs:
 
     Attributes:
         path: `sys.path` of the parent: the worker process can import the same modules.
-        packages: The `__path__` of each package whose public names are not imported.
         tasks: Dotted name of the task table's module.
         parent: Process ID of the parent.
         niceness: How much lower than the parent's the CPU priority is, 0 to 19.
@@ -50,7 +49,6 @@ class WorkerArgs:
     """
 
     path: list[str]
-    packages: dict[str, list[str]]
     tasks: str
     parent: int
     niceness: int
@@ -171,7 +169,7 @@ def from_exception(error: BaseException) -> TaskError:
         message=error.message[:MAX_TEXT_CHARS],
         details=error.details[:MAX_TEXT_CHARS],
         errors=error.errors[:MAX_FIELD_ERRORS],
-        retry_after=getattr(error, "retry_after", None),
+        retry_after=error.retry_after,
     )
 
 
@@ -186,10 +184,12 @@ def to_exception(task_error: TaskError) -> ImageHostError:
         raise FrameError(f"expected the code of an error but received {task_error.code[:60]!r}")
     error = kind.__new__(kind)
     ImageHostError.__init__(
-        error, task_error.details, message=task_error.message or None, errors=task_error.errors
+        error,
+        task_error.details,
+        message=task_error.message or None,
+        errors=task_error.errors,
+        retry_after=task_error.retry_after,
     )
-    if task_error.retry_after is not None:
-        error.__dict__["retry_after"] = task_error.retry_after
     if task_error.traceback:
         error.__cause__ = WorkerTaskError(task_error.traceback)
     return error

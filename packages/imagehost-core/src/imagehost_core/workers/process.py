@@ -67,20 +67,13 @@ class WorkerSpec:
 
 
 BOOTSTRAP = """
-import json, sys, types
-args = json.loads(sys.argv[1])
-sys.path[:] = args["path"]
-for name, path in args["packages"].items():
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = path
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])["path"]
 from imagehost_core.workers.main import main
 main(sys.argv[1])
 """
 """The script of the new interpreter. It starts in isolated mode (-I), so that neither environment variables
-nor files in the current directory change its imports, and then gets the parent's `sys.path`. The packages in
-`EMPTY_PACKAGES` are replaced by empty ones: their public names would import what only the parent needs (the
-host, its database and the executor), and double the start time."""
-EMPTY_PACKAGES = ("imagehost_core", "imagehost_core.workers")
+nor files in the current directory change its imports, and then gets the parent's `sys.path`."""
 
 INHERITED_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 """The environment variables that a worker process inherits: paths of system libraries, no secrets."""
@@ -123,8 +116,7 @@ class Worker:
 
     def __init__(self, spec: WorkerSpec, lane: Lane = Lane.HEAVY) -> None:
         path = [str(Path(entry).absolute()) for entry in sys.path]
-        packages = {name: list(sys.modules[name].__path__) for name in EMPTY_PACKAGES}
-        args = WorkerArgs(path, packages, spec.tasks, os.getpid(), NICENESS[lane], spec.limits)
+        args = WorkerArgs(path, spec.tasks, os.getpid(), NICENESS[lane], spec.limits)
         inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         try:

@@ -21,7 +21,6 @@ class Timer:
 
     def __init__(self, action: Action) -> None:
         self.action: Action | None = action
-        self.fired = False
 
 
 class Watchdog:
@@ -49,11 +48,10 @@ class Watchdog:
                 self._changed.notify()
         return timer
 
-    def cancel(self, timer: Timer) -> bool:
-        """Cancel a timer; return whether it had not fired, so that its action never runs."""
+    def cancel(self, timer: Timer) -> None:
+        """Cancel a timer: unless its action is running or has run, it never does."""
         with self._changed:
             timer.action = None
-            return not timer.fired
 
     def close(self) -> None:
         """Stop the thread and drop all timers. An action that is running is finished first."""
@@ -79,6 +77,5 @@ class Watchdog:
                     self._changed.wait(seconds)
                     continue
                 _, _, timer = heapq.heappop(self._timers)
-                timer.fired = True
                 return timer.action
         return None

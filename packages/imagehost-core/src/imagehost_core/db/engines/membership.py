@@ -462,7 +462,3 @@ class SilenceDetector:
         }
         silence = LEASE_SECONDS + MARGIN_SECONDS
         return {id_: beats for id_, (beats, since) in self._seen.items() if now - since >= silence}
-
-    def forget(self) -> None:
-        """Forget what was seen: the database may have lost the last heartbeats of a member."""
-        self._seen = {}

@@ -8,7 +8,7 @@ with what was read. Everything stays as it is: ids, timestamps, secrets, session
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from functools import lru_cache
 from hashlib import blake2b
@@ -90,9 +90,6 @@ NOT_COPIED = frozenset({"invalidations", "members", "rate_limits", "secrets"})
 _DIGEST_BYTES = 16
 _MODULUS = 2 ** (8 * _DIGEST_BYTES)
 
-CopyProgress = Callable[[int, int], object]
-"""A callback with the number of rows done, and of all rows."""
-
 
 @frozen
 class Table:
@@ -118,11 +115,6 @@ class Table:
             yield [tuple(row.values()) for row in rows]
             last = {name: rows[-1][name] for name in self.key}
             rows = queryable.fetch_all(f"{select} WHERE ({key}) > ({after}) {end}", last)
-
-    def count(self, queryable: Queryable) -> int:
-        """Return the number of rows."""
-        row = queryable.fetch_one(f"SELECT count(*) AS number FROM {self.name}", {})  # noqa: S608
-        return 0 if row is None else integer(row, "number")
 
 
 @define
@@ -157,16 +149,12 @@ def _describe(database: sqlite3.Connection, name: str) -> Table:
     )
 
 
-def copy_tables(source: Queryable, target: Transaction, progress: CopyProgress | None = None) -> int:
+def copy_tables(source: Queryable, target: Transaction) -> None:
     """Replace the rows of all tables by those of another database, and verify them.
 
     Args:
         source: A database that does not change meanwhile, such as one with an open transaction.
         target: A transaction of the other database.
-        progress: Called after each batch.
-
-    Returns:
-        The number of rows.
 
     Raises:
         InternalError: The target does not have the rows that were read.
@@ -174,15 +162,11 @@ def copy_tables(source: Queryable, target: Transaction, progress: CopyProgress |
     tables = copied_tables()
     for table in reversed(tables):
         target.execute(f"DELETE FROM {table.name}", {})  # noqa: S608 - a name of the schema
-    total, done = sum(table.count(source) for table in tables), 0
     for table in tables:
         expected, received = _RowSum(), _RowSum()
         for rows in table.batches(source):
             target.insert_rows(table.name, table.columns, rows)
             expected.add(rows)
-            done += len(rows)
-            if progress is not None:
-                progress(done, total)
         for rows in table.batches(target):
             received.add(rows)
         if expected != received:
@@ -191,7 +175,6 @@ def copy_tables(source: Queryable, target: Transaction, progress: CopyProgress |
                 f"but received {received.count} rows or other values"
             )
     set_last_ids(target, last_ids(source))
-    return done
 
 
 def copy_to_sqlite(source: Queryable, path: Path) -> None:

@@ -27,7 +27,7 @@ from imagehost_core.db.lists.pages import ItemList, list_id, paginate
 from imagehost_core.db.repositories.webhooks import IS_SENDING, WebhookRepository
 from imagehost_core.db.rows import to_record, to_row, update_row
 from imagehost_core.events import Event, serialize_event
-from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_delivery_id
+from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_id
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import DeliveryState, Page, WebhookDelivery
 
@@ -89,7 +89,7 @@ class OutboxRepository:
         created_at = to_micros(now)
         event: SqlRow = {"id": event_id, "type": event_type, "created_at": created_at}
         number = transaction.insert_numbered("events", {**event, "body": zlib.compress(body)}, "number")
-        deliveries = {new_delivery_id(self.random): webhook_id for webhook_id in webhook_ids}
+        deliveries = {new_id(DeliveryId, self.random): webhook_id for webhook_id in webhook_ids}
         for delivery_id, webhook_id in deliveries.items():
             transaction.insert(
                 "webhook_deliveries",

@@ -9,8 +9,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from attrs import field, frozen
 
-from imagehost_core.db import Database
-from imagehost_core.db.engines.database import Transaction
+from imagehost_core.db.engines.database import Database, Transaction
 from imagehost_core.ids import ImageId
 from imagehost_core.maintenance import integrity_queries, recount
 from imagehost_core.maintenance.check.findings import Finding, FindingKind

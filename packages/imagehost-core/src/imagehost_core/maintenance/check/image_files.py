@@ -19,8 +19,7 @@ import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.machine import available_cores
-from imagehost_core.db import Database
-from imagehost_core.db.engines.database import SqlRow, text
+from imagehost_core.db.engines.database import Database, SqlRow, text
 from imagehost_core.db.image_rows import INVALID_ROW, to_image
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InternalError, NotFoundError, UnavailableError, ValidationError
@@ -33,7 +32,8 @@ from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import DERIVATIVE_PREFIX, checksum, derivative_name, file_checksum
 from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.transform import Size
-from imagehost_core.workers import ImageExecutor, ingest_cost
+from imagehost_core.workers.costs import ingest_cost
+from imagehost_core.workers.executor import ImageExecutor
 
 
 @frozen

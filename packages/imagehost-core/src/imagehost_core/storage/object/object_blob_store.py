@@ -238,10 +238,6 @@ class ObjectBlobStore:
         for _ in self._probe.list(f"{PROBE}/"):
             break
 
-    def sweep(self, *, dry_run: bool = False) -> tuple[int, int]:
-        """Evict the least recently used files from this host's cache, as `BlobCache.sweep` does."""
-        return self._cache.sweep(dry_run=dry_run)
-
     def close(self) -> None:
         """Stop the eviction from this host's cache that is in progress."""
         self._cache.close()
