@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from attrs import frozen
 
@@ -122,6 +122,11 @@ class ImageHostError(Exception):
         self.details = details or "; ".join(map(str, self.errors))
         self.message = message or self.default_message
         super().__init__(f"{self.message}: {self.details}" if self.details else self.message)
+
+    @classmethod
+    def of(cls, name: str, expected: str, received: str) -> Self:
+        """Return the error of one invalid parameter, field or file."""
+        return cls(errors=[FieldError(name, expected, received)])
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.__dict__.copy(), self.args)

@@ -26,7 +26,7 @@ import attrs
 from attrs import frozen
 
 from imagehost_core._util.clock import to_rfc3339
-from imagehost_core.errors import FieldError, ValidationError, quote_value
+from imagehost_core.errors import ValidationError, quote_value
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, EventId, ImageId
 from imagehost_core.resources import AlbumRecord, ImageRecord
@@ -125,7 +125,7 @@ def deserialize_event(event_id: str, body: bytes) -> Event:
         return _converter().structure({**members, "id": event_id}, EVENT_TYPES[members["type"]])
     except (ValueError, TypeError, KeyError, RecursionError, BaseValidationError) as error:
         expected = f"a body of one of {', '.join(EVENT_TYPES)}"
-        raise ValidationError(errors=[FieldError("the event", expected, quote_value(kind))]) from error
+        raise ValidationError.of("the event", expected, quote_value(kind)) from error
 
 
 def _parse_time(text: object, _kind: type[datetime]) -> datetime:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NewType, TypeGuard, TypeVar
 
 from imagehost_core._util.fields import parse_positive_int
-from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
+from imagehost_core.errors import NotFoundError, ValidationError, quote_value
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ def parse_album_id(value: int | str) -> AlbumId:
     """
     number = parse_positive_int(value, MAX_ALBUM_ID)
     if number is None:
-        raise ValidationError(errors=[FieldError("album_id", "a positive integer", quote_value(value))])
+        raise ValidationError.of("album_id", "a positive integer", quote_value(value))
     return AlbumId(number)
 
 

@@ -26,7 +26,6 @@ from attrs.validators import ge
 from imagehost_core._util.clock import to_micros
 from imagehost_core.errors import (
     BadRequestError,
-    FieldError,
     InsufficientStorageError,
     PayloadTooLargeError,
     RateLimitError,
@@ -262,13 +261,13 @@ def require_file_size(name: str, size: int, limit: int = MAX_FILE_BYTES) -> None
         PayloadTooLargeError: The file is larger; the details state the limit and the file's size.
     """
     if size > limit:
-        raise PayloadTooLargeError(errors=[FieldError(name, f"at most {limit} bytes", f"{size} bytes")])
+        raise PayloadTooLargeError.of(name, f"at most {limit} bytes", f"{size} bytes")
 
 
 def require_file_count(count: int, limit: int = MAX_FILES_PER_REQUEST) -> None:
     """Raise BadRequestError unless a request has from 1 to `limit` files."""
     if not 1 <= count <= limit:
-        raise BadRequestError(errors=[FieldError("the form", f"1 to {limit} files", f"{count}")])
+        raise BadRequestError.of("the form", f"1 to {limit} files", f"{count}")
 
 
 def require_quota(used: int, more: int, quota: int, received: int | None = None) -> None:
@@ -286,4 +285,4 @@ def require_quota(used: int, more: int, quota: int, received: int | None = None)
     if quota and used + more > quota:
         expected = f"at most {max(0, quota - used)} bytes more"
         size = f"{more if received is None else received} bytes"
-        raise InsufficientStorageError(errors=[FieldError("the account's quota", expected, size)])
+        raise InsufficientStorageError.of("the account's quota", expected, size)

@@ -11,7 +11,7 @@ from math import isqrt
 from typing import Literal, TypedDict, Unpack, cast
 from urllib.parse import urlencode
 
-from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
+from imagehost_core.errors import BadRequestError, ValidationError, quote_value
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.models import Image
 from imagehost_core.transform import (
@@ -106,7 +106,7 @@ def picture(
     """Return a `<picture>` element; arguments and errors are those of `ImageHost.picture`."""
     widths = list(widths)
     if loading not in {"lazy", "eager"}:
-        raise ValidationError(errors=[FieldError("loading", "lazy or eager", quote_value(loading))])
+        raise ValidationError.of("loading", "lazy or eager", quote_value(loading))
     offered = [_SOURCE_FORMATS.get("jpg" if fm == Format.JPEG else fm) or _refuse(fm) for fm in formats]
     own = _variants(image, widths, {**params, "fm": None})
     sources = "".join(
@@ -130,8 +130,7 @@ def picture(
     }
     for name, value in (attributes or {}).items():
         if name.lower() in {"src", "srcset", "sizes"} or not _ATTRIBUTE.fullmatch(name):
-            expected = "the name of another attribute"
-            raise ValidationError(errors=[FieldError("attributes", expected, quote_value(name))])
+            raise ValidationError.of("attributes", "the name of another attribute", quote_value(name))
         values[name.lower()] = value
     return f"<picture>{sources}<img {_attributes(values)}></picture>"
 
@@ -147,13 +146,12 @@ def _variants(image: Image, widths: Iterable[int], params: TransformKeywords) ->
     parse_transform(transform_parameters("", params))
     requested, height = list(widths), params.get("h")
     if not requested or any(type(width) is not int or width < 1 for width in requested):
-        raise BadRequestError(errors=[FieldError("widths", "positive integers", quote_value(requested))])
+        raise BadRequestError.of("widths", "positive integers", quote_value(requested))
     box_width, box_height = image.width, image.height
     limit = min(image.width, MAX_SIDE)
     if height is not None:
         if params.get("fit") in {"inside", "outside"}:
-            expected = "cover, contain or fill, beside h,"
-            raise BadRequestError(errors=[FieldError("fit", expected, quote_value(params["fit"]))])
+            raise BadRequestError.of("fit", "cover, contain or fill, beside h,", quote_value(params["fit"]))
         box_width, box_height = max(requested), height
         limit = min(limit, max(1, min(image.height, MAX_SIDE) * box_width // box_height))
 
@@ -174,8 +172,7 @@ def _format(url: str, variants: Iterable[TransformKeywords]) -> str:
 
 
 def _refuse(fm: object) -> Format:
-    expected = f"one of {', '.join(_SOURCE_FORMATS)}"
-    raise BadRequestError(errors=[FieldError("formats", expected, quote_value(fm))])
+    raise BadRequestError.of("formats", f"one of {', '.join(_SOURCE_FORMATS)}", quote_value(fm))
 
 
 def _attributes(values: Mapping[str, str | int | bool | None]) -> str:

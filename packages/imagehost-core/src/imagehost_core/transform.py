@@ -168,10 +168,10 @@ def transform_parameters(params: object, keywords: TransformKeywords) -> Transfo
             f"expected some of {', '.join(TRANSFORM_PARAMETERS)} but received {', '.join(unknown)}"
         )
     if params and keywords:
-        raise BadRequestError(errors=[FieldError("the parameters", "params or keywords", "both")])
+        raise BadRequestError.of("the parameters", "params or keywords", "both")
     if not isinstance(params, str | Mapping | Transform):
         expected = "a query string, a mapping or a Transform"
-        raise BadRequestError(errors=[FieldError("the parameters", expected, quote_value(params))])
+        raise BadRequestError.of("the parameters", expected, quote_value(params))
     # `str` of a member of an enumeration may be its name.
     given = {k: str.__str__(v) if isinstance(v, str) else v for k, v in keywords.items() if v is not None}
     return params or {**given, **({"fm": "jpg"} if given.get("fm") == Format.JPEG else {})}
@@ -265,8 +265,7 @@ def _parse_query(query: str | Mapping[str, object]) -> Iterable[tuple[str, objec
     try:
         return parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
-        error = FieldError("the query", f"at most {MAX_PARAMETERS} parameters", "more")
-        raise BadRequestError(errors=[error]) from None
+        raise BadRequestError.of("the query", f"at most {MAX_PARAMETERS} parameters", "more") from None
 
 
 def _parse_accept(accept: str) -> dict[str, float]:

@@ -323,5 +323,4 @@ def require_source(source: object) -> None:
     """Raise ValidationError unless a value can be the source of an image."""
     is_file = hasattr(source, "read") and not isinstance(source, TextIOBase)
     if not is_file and not isinstance(source, bytes | str | os.PathLike):
-        error = FieldError("source", "a path, bytes or a binary file", quote_value(source))
-        raise ValidationError(errors=[error])
+        raise ValidationError.of("source", "a path, bytes or a binary file", quote_value(source))

@@ -362,7 +362,7 @@ def parse_endpoint_url(url: str, *, allow_loopback: bool = False) -> Endpoint:
     try:
         return _parse(url, allow_loopback)
     except _InvalidEndpoint as error:
-        raise ValidationError(errors=[FieldError("url", error.expected, quote_value(url))]) from None
+        raise ValidationError.of("url", error.expected, quote_value(url)) from None
 
 
 def is_ip_address(host: str) -> bool:
@@ -387,9 +387,7 @@ def require_public_address(address: str, *, allow_loopback: bool = False) -> IPA
         parsed = None
     if parsed is not None and (_is_global(parsed) or (allow_loopback and _is_loopback(parsed))):
         return parsed
-    raise ValidationError(
-        errors=[FieldError("the endpoint's IP address", "a public one", quote_value(address))]
-    )
+    raise ValidationError.of("the endpoint's IP address", "a public one", quote_value(address))
 
 
 def require_public_addresses(addresses: Iterable[str], *, allow_loopback: bool = False) -> None:

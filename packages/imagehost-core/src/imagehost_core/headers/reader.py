@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import BinaryIO
 
-from imagehost_core.errors import FieldError, ValidationError, quote_value
+from imagehost_core.errors import ValidationError, quote_value
 
 PAGE_BYTES = 256 * 1024
 """Size of a page: few reads for a file of 50 MB, little memory for many concurrent scans."""
@@ -17,7 +17,7 @@ PAGE_BYTES = 256 * 1024
 
 def damaged_file(expected: str, received: str) -> ValidationError:
     """Return the error for an image of a supported format whose structure is invalid."""
-    return ValidationError(errors=[FieldError("image", expected, received)])
+    return ValidationError.of("image", expected, received)
 
 
 def fourcc(code: bytes) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import BinaryIO
 
-from imagehost_core.errors import FieldError, UnsupportedMediaTypeError
+from imagehost_core.errors import UnsupportedMediaTypeError
 from imagehost_core.formats import SNIFF_BYTES, UPLOADABLE, Format, sniff
 from imagehost_core.headers import gif, jpeg, png, webp
 from imagehost_core.headers.header import DEFAULT_LIMITS, ImageHeader, SourceLimits, require_within_limits
@@ -99,6 +99,5 @@ def _read(reader: HeaderReader) -> ImageHeader:
     detected = sniff(reader.peek(0, SNIFF_BYTES))
     if detected is None:
         expected = f"content of {', '.join(fmt.upper() for fmt in UPLOADABLE)}"
-        received = name_content(reader.peek(0, NAMED_BYTES))
-        raise UnsupportedMediaTypeError(errors=[FieldError("image", expected, received)])
+        raise UnsupportedMediaTypeError.of("image", expected, name_content(reader.peek(0, NAMED_BYTES)))
     return _READERS[detected](reader)

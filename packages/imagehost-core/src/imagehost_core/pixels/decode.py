@@ -206,8 +206,7 @@ def open_image(fmt: Format, data: bytes, limits: SourceLimits = DEFAULT_LIMITS) 
             f"at most {limits.frame_pixels:,} pixels a frame, {limits.total_pixels:,} over all "
             f"and {limits.frames:,} frames"
         )
-        received = f"{frames} of {source.size[0]}×{source.size[1]}"
-        raise ValidationError(errors=[FieldError("the image", expected, received)])
+        raise ValidationError.of("the image", expected, f"{frames} of {source.size[0]}×{source.size[1]}")
     return source
 
 

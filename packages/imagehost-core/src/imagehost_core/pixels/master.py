@@ -13,7 +13,7 @@ from itertools import product
 from attrs import frozen
 from PIL import Image
 
-from imagehost_core.errors import FieldError, ValidationError
+from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.animation import encode_animation
@@ -147,7 +147,7 @@ def _encode(
 ) -> bytes:
     if max(upload.first.size) > FORMATS[fmt].max_side:
         expected = f"sides of at most {FORMATS[fmt].max_side:,} pixels in {fmt.value}"
-        raise ValidationError(errors=[FieldError("the image", expected, str(Size(*upload.first.size)))])
+        raise ValidationError.of("the image", expected, str(Size(*upload.first.size)))
     if upload.is_animated and FORMATS[fmt].animated:
         allow_mixed = fmt is Format.WEBP and upload.format is not Format.WEBP
         animation_options = {"allow_mixed": True} if allow_mixed else NO_OPTIONS

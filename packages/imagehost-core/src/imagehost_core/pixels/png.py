@@ -17,7 +17,7 @@ from io import BytesIO
 from attrs import frozen
 from PIL import Image, ImageChops
 
-from imagehost_core.errors import FieldError, ValidationError
+from imagehost_core.errors import ValidationError
 from imagehost_core.headers.metadata_blocks import png_text
 from imagehost_core.pixels.composition import Disposal, StoredFrame
 from imagehost_core.pixels.png_colour import PngColour, read_colour
@@ -110,7 +110,7 @@ def repair_checksums(data: bytes) -> bytes:
         if not kind[0] & _ANCILLARY_BIT:
             expected = f"a PNG with a valid checksum in every {kind.decode('latin-1')}"
             received = f"another checksum in the one at offset {offset:,}"
-            raise ValidationError(errors=[FieldError("the image", expected, received)])
+            raise ValidationError.of("the image", expected, received)
         parts.append(data[unchanged_from:offset])
         if kind in _PIXEL_CHUNKS:
             parts += data[offset : end - 4], checksum.to_bytes(4, "big")

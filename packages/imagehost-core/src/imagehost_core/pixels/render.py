@@ -8,7 +8,7 @@ from contextlib import suppress
 from attrs import frozen
 from PIL import Image
 
-from imagehost_core.errors import BadRequestError, FieldError, ValidationError
+from imagehost_core.errors import BadRequestError, ValidationError
 from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, sniff
 from imagehost_core.headers.exif import UPRIGHT
 from imagehost_core.jobs import RenderJob, RenderResult
@@ -151,7 +151,7 @@ def _stored_file(job: RenderJob, image: SourceImage, data: bytes) -> bytes | Non
             return strip_metadata(image.format, data)
     if job.plan.output.pixels > MAX_OUTPUT_PIXELS:
         expected = f"at most {MAX_OUTPUT_PIXELS:,} pixels of an image that is not stored upright"
-        raise BadRequestError(errors=[FieldError("the output", expected, str(job.plan.output))])
+        raise BadRequestError.of("the output", expected, str(job.plan.output))
     return None
 
 

@@ -6,7 +6,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.lru import LRUCache
 from imagehost_core.db.repositories.repositories import Repositories
-from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError, NotFoundError
+from imagehost_core.errors import BadRequestError, ForbiddenError, NotFoundError
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId
 from imagehost_core.models import THUMB_SIDE, Account, Image
@@ -108,7 +108,7 @@ def require_allowed_transform(transform: Transform, signed: bool, settings: Deli
     requested = f"{transform.width or ''}x{transform.height or ''}"
     allowed = (*settings.allowed_sizes, f"{THUMB_SIDE}x{THUMB_SIDE}")
     if requested not in allowed:
-        raise BadRequestError(errors=[FieldError("w and h", f"one of {', '.join(allowed)}", requested)])
+        raise BadRequestError.of("w and h", f"one of {', '.join(allowed)}", requested)
 
 
 def _is_thumb(transform: Transform) -> bool:

@@ -105,9 +105,7 @@ class AccountService:
             raise ValidationError(errors=errors)
         with self._units.verified(operator, self._records.database.transaction()) as transaction:
             if self._records.accounts.get_by_name(username, transaction) is not None:
-                raise ConflictError(
-                    errors=[FieldError("username", "a name that is not taken", quote_value(username))]
-                )
+                raise ConflictError.of("username", "a name that is not taken", quote_value(username))
             return self._insert(transaction, username, password_hash, parsed)
 
     def create_first(self, name: str) -> None:

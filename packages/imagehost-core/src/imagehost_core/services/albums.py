@@ -253,8 +253,7 @@ class AlbumService:
             if (
                 self._records.albums.list_shares(current.id, now, first, transaction).total or 0
             ) >= MAX_SHARES:
-                error = FieldError("shares", f"at most {MAX_SHARES} per album", "one more")
-                raise ValidationError(errors=[error])
+                raise ValidationError.of("shares", f"at most {MAX_SHARES} per album", "one more")
             share = AlbumShare(
                 id=new_id(ShareId, self._env.random),
                 album_id=current.id,
@@ -395,8 +394,7 @@ def require_album(
     An unknown album in a request body is 422, not 404: the request itself names no missing resource.
     """
     if album_id is not None and albums.get(AlbumId(album_id), account_id, queryable) is None:
-        error = FieldError("album_id", "the id of one of your albums", quote_value(album_id))
-        raise ValidationError(errors=[error])
+        raise ValidationError.of("album_id", "the id of one of your albums", quote_value(album_id))
 
 
 def validate_album(fields: Mapping[str, object]) -> dict[str, SqlValue]:

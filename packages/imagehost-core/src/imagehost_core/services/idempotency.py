@@ -17,7 +17,7 @@ from imagehost_core._util.clock import Clock, to_micros
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.db.repositories.idempotency import StoredResponse
 from imagehost_core.db.repositories.repositories import Repositories
-from imagehost_core.errors import BadRequestError, ConflictError, FieldError, UnavailableError, quote_value
+from imagehost_core.errors import BadRequestError, ConflictError, UnavailableError, quote_value
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
@@ -135,7 +135,7 @@ class IdempotencyService:
     ) -> Iterator[IdempotentRequest | None]:
         if not (1 <= len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
             expected = f"1 to {MAX_KEY} printable ASCII characters"
-            raise BadRequestError(errors=[FieldError("Idempotency-Key", expected, quote_value(key))])
+            raise BadRequestError.of("Idempotency-Key", expected, quote_value(key))
         name = f"{account.id}/{key}"
         with (
             self._files.locks.acquire_with_timeout("idempotency", name, wait_seconds) as is_acquired,
@@ -157,6 +157,5 @@ class IdempotencyService:
                 self._records.idempotency.insert(transaction, account_id, key, fingerprint, now)
             return IdempotentRequest(self._records, account_id, key)
         if record.fingerprint != fingerprint:
-            error = FieldError("Idempotency-Key", "a new key for another request", quote_value(key))
-            raise ConflictError(errors=[error])
+            raise ConflictError.of("Idempotency-Key", "a new key for another request", quote_value(key))
         return IdempotentRequest(self._records, account_id, key, record.response)

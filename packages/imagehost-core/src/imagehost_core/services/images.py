@@ -17,7 +17,6 @@ from imagehost_core._util.clock import Clock
 from imagehost_core.db.engines.database import Queryable, ReadCache
 from imagehost_core.errors import (
     ErrorCollector,
-    FieldError,
     ImageHostError,
     InternalError,
     NotFoundError,
@@ -403,15 +402,13 @@ class ImageService(ImageLists):
             ValidationError: Parameters are not allowed; every one is listed in `errors`.
         """
         if not isinstance(item, Mapping):
-            raise ValidationError(errors=[FieldError(name, "an object", quote_value(item))])
+            raise ValidationError.of(name, "an object", quote_value(item))
         errors, image_id = ErrorCollector(), item.get("image_id")
         image = images.get(image_id) if is_image_id(image_id) else None
         if image is None:
             received = "nothing" if image_id is None else quote_value(image_id)
             kind = NotFoundError if isinstance(image_id, str) else ValidationError
-            errors.add(
-                kind(errors=[FieldError(f"{name}.image_id", "the id of one of your images", received)])
-            )
+            errors.add(kind.of(f"{name}.image_id", "the id of one of your images", received))
         params = {parameter: value for parameter, value in item.items() if parameter != "image_id"}
         try:
             transform = self._signer.validate(params, image)
@@ -453,10 +450,10 @@ def _parse_items(items: object, params: Any) -> list[object]:
         ValidationError: There are none or too many.
     """
     if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
-        raise ValidationError(errors=[FieldError("items", "a list of objects", quote_value(items))])
+        raise ValidationError.of("items", "a list of objects", quote_value(items))
     given = [_parse_item(item, params) for item in items]
     if not 1 <= len(given) <= MAX_IMAGES:
-        raise ValidationError(errors=[FieldError("items", f"1 to {MAX_IMAGES} objects", f"{len(given)}")])
+        raise ValidationError.of("items", f"1 to {MAX_IMAGES} objects", f"{len(given)}")
     return given
 
 

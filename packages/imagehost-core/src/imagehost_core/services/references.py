@@ -100,10 +100,10 @@ def parse_image_ids(images: Iterable[ImageRef], maximum: int) -> tuple[str, ...]
         ValidationError: There are none or too many, or one is no image and no text; every one is named.
     """
     if isinstance(images, str | Mapping) or not isinstance(images, Iterable):
-        raise ValidationError(errors=[FieldError("image_ids", "a list of image ids", quote_value(images))])
+        raise ValidationError.of("image_ids", "a list of image ids", quote_value(images))
     ids: list[object] = [image.id if isinstance(image, Image) else image for image in images]
     if not 1 <= len(ids) <= maximum:
-        raise ValidationError(errors=[FieldError("image_ids", f"1 to {maximum} ids", f"{len(ids)}")])
+        raise ValidationError.of("image_ids", f"1 to {maximum} ids", f"{len(ids)}")
     errors = [
         FieldError(f"image_ids[{index}]", "an image id", quote_value(image_id))
         for index, image_id in enumerate(ids)

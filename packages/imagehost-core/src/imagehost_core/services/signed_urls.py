@@ -14,7 +14,6 @@ from imagehost_core._util.clock import Clock
 from imagehost_core.errors import (
     BadRequestError,
     ErrorCollector,
-    FieldError,
     ValidationError,
     misspelled_names,
     quote_value,
@@ -99,4 +98,4 @@ def require_lifetime(expires_in: object) -> None:
     """Raise ValidationError unless `expires_in` is an integer from 1 to a year, in seconds."""
     if type(expires_in) is not int or not 1 <= expires_in <= MAX_LIFETIME_SECONDS:
         expected = f"an integer from 1 to {MAX_LIFETIME_SECONDS} seconds"
-        raise ValidationError(errors=[FieldError("expires_in", expected, quote_value(expires_in))])
+        raise ValidationError.of("expires_in", expected, quote_value(expires_in))

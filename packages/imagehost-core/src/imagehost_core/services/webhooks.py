@@ -18,7 +18,7 @@ from imagehost_core.db.engines.database import Queryable, Transaction
 from imagehost_core.db.repositories import leases
 from imagehost_core.db.repositories.leases import LeasedDelivery as LeasedDelivery
 from imagehost_core.db.repositories.repositories import Repositories
-from imagehost_core.errors import ErrorCollector, FieldError, NotFoundError, ValidationError, quote_value
+from imagehost_core.errors import ErrorCollector, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
@@ -391,8 +391,7 @@ class WebhookService:
     def _require_fewer_than_maximum(self, account: Account, queryable: Queryable) -> None:
         """Raise ValidationError if the account has the largest number of webhooks."""
         if len(self._records.webhooks.ids_by_account(account.id, queryable)) >= MAX_WEBHOOKS:
-            error = FieldError("webhooks", f"at most {MAX_WEBHOOKS} per account", "one more")
-            raise ValidationError(errors=[error])
+            raise ValidationError.of("webhooks", f"at most {MAX_WEBHOOKS} per account", "one more")
 
     def _validate(self, changes: Mapping[str, object]) -> dict[str, object]:
         return validate_webhook(changes, self._env.resolve, allow_loopback=self._settings.allow_loopback)

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from imagehost_core.errors import FieldError, InsufficientStorageError, InternalError
+from imagehost_core.errors import InsufficientStorageError, InternalError
 
 OWNER_ONLY_DIR, OWNER_ONLY_FILE = 0o700, 0o600
 """The modes of directories and files that only their owner can access."""
@@ -44,8 +44,7 @@ def translate_disk_full() -> Iterator[None]:
     except OSError as error:
         if error.errno not in _DISK_FULL:
             raise
-        field_error = FieldError("the disk", "space for the file", "none")
-        raise InsufficientStorageError(errors=[field_error]) from error
+        raise InsufficientStorageError.of("the disk", "space for the file", "none") from error
 
 
 @contextmanager
@@ -80,7 +79,7 @@ def require_free_bytes(path: Path, size: int, min_free_bytes: int) -> None:
     if free - size < min_free_bytes:
         written = f" after writing {size}" if size else ""
         expected = f"{min_free_bytes} bytes left free{written}"
-        raise InsufficientStorageError(errors=[FieldError("the disk", expected, f"{free} bytes free")])
+        raise InsufficientStorageError.of("the disk", expected, f"{free} bytes free")
 
 
 def free_bytes(path: Path) -> int:

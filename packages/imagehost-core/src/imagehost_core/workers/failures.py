@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import ClassVar
 
-from imagehost_core.errors import FieldError, ImageHostError, InternalError, UnavailableError, ValidationError
+from imagehost_core.errors import ImageHostError, InternalError, UnavailableError, ValidationError
 from imagehost_core.workers.messages import TaskError, from_exception
 
 
@@ -99,7 +99,7 @@ ErrorMapper = Callable[[WorkerFailure], ImageHostError]
 def _invalid_file(received: str, unit: str = "seconds") -> ErrorMapper:
     def error(failure: WorkerFailure) -> ImageHostError:
         expected = f"an image that can be processed within {failure.seconds:g} {unit}"
-        return ValidationError(errors=[FieldError("the file", expected, received)])
+        return ValidationError.of("the file", expected, received)
 
     return error
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from imagehost_core.errors import FieldError, InternalError, ValidationError, quote_value
+from imagehost_core.errors import InternalError, ValidationError, quote_value
 
 MAX_ALBUM_NAME = 100
 
@@ -197,7 +197,7 @@ def open_tables(path: Path) -> Tables:
         if head.lstrip()[:1] == b"[":
             return _phpmyadmin_tables(path)
     expected = "a SQLite database, a directory of .csv or .tsv files, or a JSON export of phpMyAdmin"
-    raise ValidationError(errors=[FieldError("PATH", expected, quote_value(str(path)))])
+    raise ValidationError.of("PATH", expected, quote_value(str(path)))
 
 
 def _read_csv(path: Path) -> Iterator[Row]:
@@ -231,8 +231,7 @@ def _phpmyadmin_tables(path: Path) -> Tables:
             entry["name"]: entry["data"] for entry in entries if entry.get("type") == "table"
         }
     except (ValueError, KeyError, AttributeError) as error:
-        expected = "a JSON export of phpMyAdmin"
-        raise ValidationError(errors=[FieldError("PATH", expected, quote_value(str(path)))]) from error
+        raise ValidationError.of("PATH", "a JSON export of phpMyAdmin", quote_value(str(path))) from error
     return Tables(tuple(tables), lambda name: map(_to_text, tables[name]))
 
 
@@ -403,8 +402,7 @@ def open_export(path: Path) -> Tables:
         data: Mapping[str, list[Mapping[str, Any]]] = json.loads(path.read_bytes())["data"]
         tables = {table: list(data[member]) for table, member in _EXPORT.items()}
     except (ValueError, KeyError, TypeError) as error:
-        expected = "an export of Zipline 4"
-        raise ValidationError(errors=[FieldError("PATH", expected, quote_value(str(path)))]) from error
+        raise ValidationError.of("PATH", "an export of Zipline 4", quote_value(str(path))) from error
     return Tables(
         tuple(tables),
         lambda name: (
