@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 from attrs import define, field
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ from imagehost_core.db.engines.membership import (
     Member,
     MemberState,
     PendingChange,
+    PostgresMemberTable,
     SilenceDetector,
     Snapshot,
 )
@@ -121,6 +123,10 @@ class HostClock:
         return self.seconds * self.rate
 
 
+def member_of(table: ModelTable, lease: CacheLease, generations: LeasedGenerationTable) -> Member:
+    return Member(cast(PostgresMemberTable, table), lease, generations.invalidate, generations.invalidate_all)
+
+
 @define(eq=False)
 class Host:
     """One process of one host, with one value in its cache."""
@@ -176,7 +182,9 @@ class Hosts(RuleBasedStateMachine):
         lease = CacheLease(clock)
         generations = LeasedGenerationTable(Path(self.folder.name, str(number)), lease)
         table = ModelTable(self.database, f"host{number}")
-        member = Member(table, lease, generations.invalidate, generations.invalidate_all)
+        member = Member(
+            cast(PostgresMemberTable, table), lease, generations.invalidate, generations.invalidate_all
+        )
         return Host(table, clock, lease, generations, ChangeTracker(clock), SilenceDetector(clock), member)
 
     def teardown(self) -> None:
@@ -370,7 +378,9 @@ def test_a_lease_counts_from_before_the_read_and_ends_without_the_row_of_the_mem
     clock, database = HostClock(1.0), ModelDatabase()
     lease, table = CacheLease(clock), ModelTable(database, "host")
     generations = LeasedGenerationTable(tmp_path / "generations", lease)
-    member = Member(table, lease, generations.invalidate, generations.invalidate_all)
+    member = Member(
+        cast(PostgresMemberTable, table), lease, generations.invalidate, generations.invalidate_all
+    )
     member.join()
     assert generations.read(KEY) is None
     read = member.read()

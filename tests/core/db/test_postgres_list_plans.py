@@ -44,7 +44,7 @@ ROWS = (
 
 
 class RecordsPlans(PostgresDatabase):
-    """A database that records the plan of each query, and has one connection."""
+    """A database that records the plan of each query of several rows, and has one connection."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url, pool_size=1)
@@ -57,6 +57,9 @@ class RecordsPlans(PostgresDatabase):
         explained: Any = row["QUERY PLAN"]
         self.plans.append(explained[0]["Plan"])
         return super().fetch_all(sql, values, deadline=deadline)
+
+    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
+        return next(iter(super().fetch_all(sql, values)), None)
 
 
 @pytest.fixture(scope="module")

@@ -36,11 +36,9 @@ class ResultRecorder(Protocol):
 
     def previous_result(self) -> str | None:
         """Return the id of what an earlier attempt created, or `None`."""
-        ...
 
     def record_result(self, transaction: Transaction, result: str) -> None:
         """Record the id of what was created, in the transaction that creates it."""
-        ...
 
 
 @frozen

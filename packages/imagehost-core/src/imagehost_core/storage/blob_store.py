@@ -32,6 +32,9 @@ def derivative_name(side: int) -> str:
 class BlobStore(Protocol):
     """A store of each image's files. All methods are thread-safe.
 
+    What only a store on other machines does is inherited by others: they cache nothing on the host, and the
+    image's lock excludes all their uploads.
+
     A store on other machines raises UnavailableError from any method if it does not respond in time.
     """
 
@@ -46,7 +49,6 @@ class BlobStore(Protocol):
             FileExistsError: Files are stored under the id already; they stay as they are.
             InsufficientStorageError: The store is full; nothing is stored under the id.
         """
-        ...
 
     def open(
         self,
@@ -69,7 +71,6 @@ class BlobStore(Protocol):
             NotFoundError: The image has no such file, or nothing is stored under the id.
             InternalError: The stored file has another checksum.
         """
-        ...
 
     def delete(self, image_id: ImageId) -> None:
         """Delete all files of an image, if there are any.
@@ -77,7 +78,6 @@ class BlobStore(Protocol):
         Raises:
             OSError: Some of them could not be deleted; try again.
         """
-        ...
 
     def replace_file(self, image_id: ImageId, name: str, file: Path) -> None:
         """Store one of the files of an image that has files, in place of another under the name.
@@ -90,7 +90,6 @@ class BlobStore(Protocol):
         Raises:
             InsufficientStorageError: The store is full.
         """
-        ...
 
     def delete_file(self, image_id: ImageId, name: str) -> None:
         """Delete one of an image's files, if it is there.
@@ -98,9 +97,8 @@ class BlobStore(Protocol):
         Raises:
             OSError: It could not be deleted.
         """
-        ...
 
-    def evict(self, image_id: ImageId) -> None:
+    def evict(self, image_id: ImageId) -> None:  # noqa: ARG002
         """Delete the copies of an image's files that this host has cached, if it caches any.
 
         Call it once the record is deleted: no download in progress is cached afterwards.
@@ -108,59 +106,53 @@ class BlobStore(Protocol):
         Raises:
             OSError: Some of them could not be deleted; try again.
         """
-        ...
+        return
 
     def cached_ids(self) -> Iterator[ImageId]:
         """Yield the ids of all images of which this host has cached files, in any order."""
-        ...
+        return iter(())
 
     def has(self, image_id: ImageId) -> bool:
         """Return whether files are stored under an id."""
-        ...
 
     @property
     def upload_grace_seconds(self) -> float:
         """The age from which files without a record belong to no upload in progress on another host."""
-        ...
+        return 0
 
-    def may_be_uploading(self, image_id: ImageId) -> bool:
+    def may_be_uploading(self, image_id: ImageId) -> bool:  # noqa: ARG002
         """Return whether files without a record may be those of an upload in progress on another host.
 
         The caller holds the image's lock, which excludes uploads on this host.
         """
-        ...
+        return False
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of all images, in any order. Changes meanwhile may be seen or not."""
-        ...
 
     def sizes(self, image_id: ImageId) -> Mapping[str, int]:
         """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
-        ...
 
     def check_ready(self) -> None:
         """Raise an error unless the store responds."""
-        ...
+        return
 
     def unknown_paths(self) -> Iterator[str]:
         """Yield the paths, relative to the store, of what is in it but can belong to no image."""
-        ...
+        return iter(())
 
     def modified_at(self, image_id: ImageId) -> datetime | None:
         """Return when a file of an image was stored last, by the clock of the store; `None` without files."""
-        ...
 
     def read_record(self) -> bytes | None:
         """Return the record of the installation that the store belongs to, or `None`."""
-        ...
 
     def write_record(self, data: bytes | None) -> None:
         """Store the record of the installation durably, in place of another; `None` deletes it."""
-        ...
 
     def close(self) -> None:
         """Stop the work in the background."""
-        ...
+        return
 
 
 def is_file_name(name: str) -> bool:

@@ -36,7 +36,6 @@ class Readable(Protocol):
 
     def read(self, size: int, /) -> bytes | None:
         """Return up to `size` bytes, none at the end."""
-        ...
 
 
 class Writable(Protocol):
@@ -44,7 +43,6 @@ class Writable(Protocol):
 
     def write(self, data: memoryview, /) -> int | None:
         """Return the number of bytes accepted."""
-        ...
 
 
 @frozen

@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, from_micros, to_micros
 from imagehost_core._util.lru import LRUCache
-from imagehost_core.db.engines.dialect import Dialect
+from imagehost_core.db.engines.dialect import Dialect, insert_statement
 from imagehost_core.ids import AccountId, ImageId
 from imagehost_core.storage.generations import CacheLease
 
@@ -70,7 +70,8 @@ class Queryable(Protocol):
         """The SQL of the engine, where the engines differ."""
 
     def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
-        """Return the first row of a query, or `None`."""
+        """Return the first row of a query that has one or few, or `None`."""
+        return next(iter(self.fetch_all(sql, values)), None)
 
     def fetch_all(
         self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
@@ -88,13 +89,20 @@ class Queryable(Protocol):
 
 
 class Transaction(Queryable, Protocol):
-    """An open write transaction; it reads its own writes."""
+    """An open write transaction; it reads its own writes.
+
+    Attributes:
+        committed: What is called after the commit.
+    """
+
+    committed: list[Callable[[], object]]
 
     def execute(self, sql: str, values: Mapping[str, SqlValue]) -> int:
         """Execute a statement and return the number of rows that it changed."""
 
     def insert(self, table: str, row: Mapping[str, SqlValue]) -> None:
         """Insert a row."""
+        self.execute(insert_statement(table, row), row)
 
     def insert_numbered(self, table: str, row: Mapping[str, SqlValue], key: str) -> int:
         """Insert a row whose key is assigned by the database, and return the key.
@@ -120,6 +128,7 @@ class Transaction(Queryable, Protocol):
 
     def on_commit(self, callback: Callable[[], object]) -> None:
         """Call `callback` once the transaction is durable and its locks are released."""
+        self.committed.append(callback)
 
 
 class Database(Queryable, Protocol):

@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 from attrs import define, field, frozen
@@ -234,38 +234,6 @@ class MemberState:
     heartbeats: int
 
 
-class MemberTable(Protocol):
-    """The database as a member uses it; each method is one transaction."""
-
-    def join(self) -> Snapshot:
-        """Insert or replace the member's row, durably; return the snapshot stored in it."""
-        ...
-
-    def read(self, acknowledged: Snapshot) -> tuple[Snapshot, tuple[Invalidation, ...]]:
-        """Return the current snapshot, and the invalidations of other hosts that an earlier one lacks."""
-        ...
-
-    def acknowledge(self, snapshot: Snapshot, origins: Collection[str]) -> bool:
-        """Store a snapshot as acknowledged and notify members that wait; return whether the row exists."""
-        ...
-
-    def leave(self) -> None:
-        """Delete the member's row."""
-        ...
-
-    def others(self, *, notify: bool) -> Mapping[str, MemberState]:
-        """Return the members of other hosts by id.
-
-        Args:
-            notify: Whether to notify each of them of new invalidations.
-        """
-        ...
-
-    def remove(self, member_id: str, heartbeats: int) -> None:
-        """Delete the row of another member, unless its number of heartbeats is another."""
-        ...
-
-
 class Member:
     """This process as a member; one thread uses it.
 
@@ -278,7 +246,7 @@ class Member:
 
     def __init__(
         self,
-        table: MemberTable,
+        table: PostgresMemberTable,
         lease: CacheLease,
         apply: Callable[[Collection[str]], object],
         reset: Callable[[], object],

@@ -23,7 +23,7 @@ from psycopg_pool import ConnectionPool
 
 from imagehost_core._util.clock import SynchronizedClock
 from imagehost_core.db.engines.coherence import CacheCoherence
-from imagehost_core.db.engines.database import ProcessCaches, SqlRow, SqlValue, Transaction
+from imagehost_core.db.engines.database import Database, ProcessCaches, SqlRow, SqlValue, Transaction
 from imagehost_core.db.engines.dialect import POSTGRES, Dialect, insert_statement, to_psycopg
 from imagehost_core.db.engines.installation import EXISTS_IN_POSTGRES, SELECT
 from imagehost_core.db.engines.membership import INSERT_INVALIDATION, LEASE_SECONDS
@@ -74,7 +74,7 @@ FOR EACH STATEMENT EXECUTE FUNCTION refuse_moved()
 _has_no_time_limit: ContextVar[bool] = ContextVar("has_no_time_limit", default=False)
 
 
-class PostgresDatabase:
+class PostgresDatabase(Database):
     """A database on a PostgreSQL server.
 
     Args:
@@ -141,11 +141,6 @@ class PostgresDatabase:
 
     def version(self) -> None:
         """Return `None`: whether anything was committed is known to the server only."""
-
-    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
-        """Return the first row of a query, or `None`."""
-        with self._connection() as connection:
-            return _fetch_one(connection, sql, values)
 
     def fetch_all(
         self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
@@ -313,7 +308,7 @@ class PostgresDatabase:
 
 
 @frozen
-class PostgresTransaction:
+class PostgresTransaction(Transaction):
     """An open write transaction; it reads its own writes.
 
     Attributes:
@@ -324,11 +319,6 @@ class PostgresTransaction:
     dialect: Dialect = field(repr=False)
     _invalidated: dict[str, None] = field(repr=False)
     committed: list[Callable[[], object]] = field(factory=list, repr=False)
-
-    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
-        """Return the first row of a query, or `None`."""
-        with translate_errors():
-            return _fetch_one(self._connection, sql, values)
 
     def fetch_all(
         self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
@@ -341,11 +331,6 @@ class PostgresTransaction:
         """Execute a statement and return the number of rows that it changed."""
         with translate_errors():
             return _execute(self._connection, sql, values).rowcount
-
-    def insert(self, table: str, row: Mapping[str, SqlValue]) -> None:
-        """Insert a row."""
-        with translate_errors():
-            _execute(self._connection, insert_statement(table, row), row)
 
     def insert_numbered(self, table: str, row: Mapping[str, SqlValue], key: str) -> int:
         """Insert a row and return its key, as `Transaction.insert_numbered` does."""
@@ -364,10 +349,6 @@ class PostgresTransaction:
     def invalidate(self, keys: Collection[str]) -> None:
         """Let other hosts invalidate cache entries; the keys are stored before the commit."""
         self._invalidated.update(dict.fromkeys(keys))
-
-    def on_commit(self, callback: Callable[[], object]) -> None:
-        """Call `callback` after the commit, as `Transaction.on_commit` does."""
-        self.committed.append(callback)
 
 
 def _begin(account_id: AccountId | None, *, blind: bool) -> str:
@@ -409,10 +390,6 @@ def _execute(
     connection: PostgresConnection, sql: str, values: Mapping[str, SqlValue]
 ) -> psycopg.Cursor[DictRow]:
     return connection.execute(cast(QueryNoTemplate, to_psycopg(sql)), values)
-
-
-def _fetch_one(connection: PostgresConnection, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
-    return _execute(connection, sql, values).fetchone()
 
 
 def _fetch_all(

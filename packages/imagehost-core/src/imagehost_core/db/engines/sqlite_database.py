@@ -19,7 +19,14 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from imagehost_core.db.engines.database import DATABASE_RETRY_SECONDS, ProcessCaches, SqlRow, SqlValue
+from imagehost_core.db.engines.database import (
+    DATABASE_RETRY_SECONDS,
+    Database,
+    ProcessCaches,
+    SqlRow,
+    SqlValue,
+    Transaction,
+)
 from imagehost_core.db.engines.dialect import SQLITE, Dialect, insert_statement
 from imagehost_core.db.engines.installation import EXISTS_IN_SQLITE, SELECT
 from imagehost_core.db.schema import sqlite_migrations
@@ -38,7 +45,7 @@ from imagehost_core.storage.layout import MOVED
 from imagehost_core.storage.locks import LockManager
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    import sqlite_utils
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +94,7 @@ def migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
     for name, statements in sqlite_migrations.items():
 
         @migrations(name=name)
-        def apply(database: Database, statements: tuple[str, ...] = statements) -> None:
+        def apply(database: sqlite_utils.Database, statements: tuple[str, ...] = statements) -> None:
             for statement in statements:
                 database.execute(statement)
 
@@ -124,7 +131,7 @@ _STEPS_BETWEEN_CHECKS = 1_000
 """Instructions of SQLite's virtual machine between two checks of a deadline: about 50 µs."""
 
 
-class SqliteDatabase:
+class SqliteDatabase(Database):
     """The database of a data directory, in a file.
 
     Args:
@@ -190,21 +197,12 @@ class SqliteDatabase:
             with translate_disk_errors(), translate_sqlite_errors(self._path):
                 raise
 
-    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
-        """Return the first row of a query, or `None`."""
-        with translate_sqlite_errors(self._path), self._reader() as reader:
-            return _fetch_one(reader, sql, values)
-
     def fetch_all(
         self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
     ) -> list[SqlRow]:
         """Return all rows of a query, as `Database.fetch_all` does."""
-        with (
-            translate_sqlite_errors(self._path),
-            self._reader() as reader,
-            _interrupt_after(reader, deadline),
-        ):
-            return _fetch_all(reader, sql, values)
+        with translate_sqlite_errors(self._path), self._reader() as reader:
+            return _fetch_all(reader, sql, values, deadline)
 
     @contextmanager
     def transaction(
@@ -357,7 +355,7 @@ class SqliteDatabase:
         return connection
 
 
-class SqliteTransaction:
+class SqliteTransaction(Transaction):
     """An open write transaction; it reads its own writes.
 
     Args:
@@ -376,28 +374,15 @@ class SqliteTransaction:
         """SQLite's."""
         return SQLITE
 
-    def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
-        """Return the first row of a query, or `None`."""
-        return _fetch_one(self._connection, sql, values)
-
     def fetch_all(
         self, sql: str, values: Mapping[str, SqlValue], *, deadline: float | None = None
     ) -> list[SqlRow]:
         """Return all rows of a query, as `Database.fetch_all` does."""
-        with _interrupt_after(self._connection, deadline):
-            return _fetch_all(self._connection, sql, values)
+        return _fetch_all(self._connection, sql, values, deadline)
 
     def execute(self, sql: str, values: Mapping[str, SqlValue]) -> int:
         """Execute a statement and return the number of rows that it changed."""
         return self._connection.execute(sql, values).rowcount
-
-    def on_commit(self, callback: Callable[[], object]) -> None:
-        """Call `callback` after the commit, as `Transaction.on_commit` does."""
-        self.committed.append(callback)
-
-    def insert(self, table: str, row: Mapping[str, SqlValue]) -> None:
-        """Insert a row."""
-        self._connection.execute(insert_statement(table, row), row)
 
     def insert_numbered(self, table: str, row: Mapping[str, SqlValue], key: str) -> int:
         """Insert a row and return its key, as `Transaction.insert_numbered` does."""
@@ -416,34 +401,27 @@ class SqliteTransaction:
         """Do nothing, as there is no other host."""
 
 
-def _fetch_one(connection: sqlite3.Connection, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
-    cursor = connection.execute(sql, values)
-    row = cursor.fetchone()
-    if row is None:
-        return None
-    names = [column[0] for column in cursor.description]
-    # An open cursor would keep its snapshot of the database.
-    cursor.close()
-    return dict(zip(names, row, strict=True))
+_NO_DEADLINE = nullcontext()
 
 
-def _fetch_all(connection: sqlite3.Connection, sql: str, values: Mapping[str, SqlValue]) -> list[SqlRow]:
+def _fetch_all(
+    connection: sqlite3.Connection, sql: str, values: Mapping[str, SqlValue], deadline: float | None
+) -> list[SqlRow]:
     # `sqlite_utils` takes twice as long for one row.
-    cursor = connection.execute(sql, values)
-    names = [column[0] for column in cursor.description or ()]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
+    with _NO_DEADLINE if deadline is None else _interrupt_after(connection, deadline):
+        cursor = connection.execute(sql, values)
+        rows = cursor.fetchall()
+    names = [column[0] for column in cursor.description] if rows else []
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 @contextmanager
-def _interrupt_after(connection: sqlite3.Connection, deadline: float | None) -> Iterator[None]:
+def _interrupt_after(connection: sqlite3.Connection, deadline: float) -> Iterator[None]:
     """Interrupt the queries of a connection after a deadline (https://sqlite.org/c3ref/progress_handler.html).
 
     Raises:
         UnavailableError: A query was interrupted.
     """
-    if deadline is None:
-        yield
-        return
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS_BETWEEN_CHECKS)
     try:
         yield

@@ -15,7 +15,7 @@ from typing import BinaryIO
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text, parse_image_id
 from imagehost_core.installation import RECORD_NAME
-from imagehost_core.storage.blob_store import MASTER, is_file_name
+from imagehost_core.storage.blob_store import MASTER, BlobStore, is_file_name
 from imagehost_core.storage.durable import (
     OWNER_ONLY_DIR,
     make_directory,
@@ -31,7 +31,7 @@ from imagehost_core.storage.staging import StagingArea
 _STAGING = ".staging"
 
 
-class LocalBlobStore:
+class LocalBlobStore(BlobStore):
     """A blob store in a local directory: one subdirectory per image, published by one rename.
 
     It is durable: what `put` has stored survives a power failure, and what `delete` has deleted does not
@@ -130,25 +130,9 @@ class LocalBlobStore:
         if is_file_name(name):
             (self._directory(image_id) / name).unlink(missing_ok=True)
 
-    def evict(self, image_id: ImageId) -> None:
-        """Do nothing: nothing is cached."""
-
-    def cached_ids(self) -> Iterator[ImageId]:
-        """Yield nothing: nothing is cached."""
-        return iter(())
-
     def has(self, image_id: ImageId) -> bool:
         """Return whether files are stored under an id."""
         return self._directory(image_id).is_dir()
-
-    @property
-    def upload_grace_seconds(self) -> float:
-        """Zero: all uploads are excluded by the image's lock."""
-        return 0
-
-    def may_be_uploading(self, image_id: ImageId) -> bool:  # noqa: ARG002
-        """Return false: all uploads are excluded by the image's lock."""
-        return False
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of all images, in any order. Directories with other names are ignored."""

@@ -13,10 +13,10 @@ from typing import BinaryIO
 
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text
-from imagehost_core.storage.blob_store import MASTER
+from imagehost_core.storage.blob_store import MASTER, BlobStore
 
 
-class MemoryBlobStore:
+class MemoryBlobStore(BlobStore):
     """A blob store in memory, for tests and for programs that keep no files."""
 
     def __init__(self) -> None:
@@ -85,26 +85,10 @@ class MemoryBlobStore:
         with self._lock:
             self._images.get(image_id, {}).pop(name, None)
 
-    def evict(self, image_id: ImageId) -> None:
-        """Do nothing: nothing is cached."""
-
-    def cached_ids(self) -> Iterator[ImageId]:
-        """Yield nothing: nothing is cached."""
-        return iter(())
-
     def has(self, image_id: ImageId) -> bool:
         """Return whether files are stored under an id."""
         with self._lock:
             return image_id in self._images
-
-    @property
-    def upload_grace_seconds(self) -> float:
-        """Zero: all uploads are excluded by the image's lock."""
-        return 0
-
-    def may_be_uploading(self, image_id: ImageId) -> bool:  # noqa: ARG002
-        """Return false: all uploads are excluded by the image's lock."""
-        return False
 
     def ids(self) -> Iterator[ImageId]:
         """Yield the ids of all images, in any order."""
@@ -116,13 +100,6 @@ class MemoryBlobStore:
         """Return the size of each of an image's files in bytes, by name; empty if nothing is stored."""
         with self._lock:
             return {name: len(data) for name, data in self._images.get(image_id, {}).items()}
-
-    def check_ready(self) -> None:
-        """Do nothing: memory always responds."""
-
-    def unknown_paths(self) -> Iterator[str]:
-        """Yield nothing: all that is stored belongs to an image."""
-        return iter(())
 
     def modified_at(self, image_id: ImageId) -> datetime | None:
         """Return when a file of an image was stored last, or `None`."""
@@ -136,6 +113,3 @@ class MemoryBlobStore:
     def write_record(self, data: bytes | None) -> None:
         """Store the record of the installation; `None` deletes it."""
         self._record = data
-
-    def close(self) -> None:
-        """Do nothing: the store has no work in the background."""
