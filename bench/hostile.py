@@ -20,7 +20,7 @@ from bench.peers import machine
 from tests.hostile_files import HOSTILE_FILES
 
 from imagehost_core.errors import ImageHostError
-from imagehost_core.headers import scan
+from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.decode import suppress_warnings
 from imagehost_core.pixels.decoded_upload import decode_upload

@@ -21,7 +21,7 @@ from imagehost_client.testing import make_png
 from imagehost_core import parse_transform
 from imagehost_core._util.clock import utc_now
 from imagehost_core.errors import BadRequestError
-from imagehost_core.headers import scan
+from imagehost_core.headers.scanner import scan
 from imagehost_core.transform import FORMAT_NAMES, Fit, Size, Transform, plan
 
 IMAGE = Image(

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from imagehost_core.errors import BY_CODE
-from imagehost_core.headers import SourceLimits
+from imagehost_core.headers.header import SourceLimits
 from imagehost_core.limits import MAX_FILE_BYTES, MAX_FILES_PER_REQUEST
 from imagehost_core.lists import MAX_PER_PAGE
 from imagehost_core.models import Links, Page

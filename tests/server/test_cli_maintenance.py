@@ -257,7 +257,7 @@ def test_an_interrupted_check_has_a_status_of_its_own(data: Path) -> None:
         connection.execute("UPDATE images SET album_id = 9")
     delete_master(data)
     image_ids = [path.name for path in data.glob("images/*/*")]
-    with LockManager(data / "locks").acquire_all("image", image_ids):
+    with LockManager(data / "locks").acquire("image", *image_ids):
         process = run(data)
         assert process.stdout is not None
         assert process.stdout.readline().startswith("broken_reference: ")

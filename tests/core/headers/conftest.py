@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 
 from imagehost_core.errors import ValidationError
-from imagehost_core.headers import ImageHeader, SourceLimits, scan
+from imagehost_core.headers.header import ImageHeader, SourceLimits
+from imagehost_core.headers.scanner import scan
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from PIL.TiffImagePlugin import IFDRational
 
-from imagehost_core.headers import CameraData, MetadataBlocks, read_camera_data, read_metadata
-from imagehost_core.headers.camera import MAX_ENTRIES
-from imagehost_core.headers.metadata_blocks import MAX_TEXT
+from imagehost_core.headers.camera import MAX_ENTRIES, CameraData, read_camera_data
+from imagehost_core.headers.metadata_blocks import MAX_TEXT, MetadataBlocks
+from imagehost_core.headers.scanner import read_metadata
 
 CAMERA, PLACE = 0x8769, 0x8825
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from imagehost_core.formats import Format
-from imagehost_core.headers import scan
 from imagehost_core.headers.exif import PREFIX, read_orientation, reset_orientation, scan_orientation
 from imagehost_core.headers.reader import HeaderReader
+from imagehost_core.headers.scanner import scan
 from imagehost_core.pixels.decode import open_image
 
 BYTE_ORDER_MARKS = {"<": b"II*\0", ">": b"MM\0*"}

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from imagehost_core.headers import ImageHeader, MetadataKind
 from imagehost_core.headers.gif import MAX_BLOCKS
+from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.reader import PAGE_BYTES
 
 ScanBytes = Callable[[bytes], ImageHeader]

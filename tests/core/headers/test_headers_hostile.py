@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.hostile_files import ACCEPTED, HOSTILE_FILES
 
 from imagehost_core.errors import ValidationError
-from imagehost_core.headers import gif, jpeg, scan
+from imagehost_core.headers import gif, jpeg
+from imagehost_core.headers.scanner import scan
 
 SIZE = 5_000_000
 """Large enough for all bounds; `bench/hostile.py` measures the same files with 50 MB."""

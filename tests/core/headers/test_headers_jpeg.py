@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from imagehost_core.errors import ValidationError
-from imagehost_core.headers import ImageHeader, MetadataKind, scan
+from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.jpeg import MAX_SEGMENTS
 from imagehost_core.headers.reader import PAGE_BYTES
+from imagehost_core.headers.scanner import scan
 
 ScanBytes = Callable[[bytes], ImageHeader]
 ScanError = Callable[..., str]

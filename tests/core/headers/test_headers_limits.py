@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
-from imagehost_core.headers import ImageHeader, SourceLimits
-from imagehost_core.headers.header import DEFAULT_LIMITS, require_within_limits
+from imagehost_core.headers.header import DEFAULT_LIMITS, ImageHeader, SourceLimits, require_within_limits
 
 SMALL: dict[str, Any] = {"format": Format.PNG, "width": 1, "height": 1, "end_offset": 99}
 

@@ -15,9 +15,9 @@ from PIL import Image
 from tests.core.headers.test_headers_camera import camera_data, photograph
 
 from imagehost_core.errors import ImageHostError
-from imagehost_core.headers import CameraData, MetadataBlocks, read_camera_data, read_metadata
-from imagehost_core.headers.camera import MAX_PROPERTIES, Place, read_place
-from imagehost_core.headers.metadata_blocks import MAX_BLOCK_BYTES, MAX_TEXT
+from imagehost_core.headers.camera import MAX_PROPERTIES, CameraData, Place, read_camera_data, read_place
+from imagehost_core.headers.metadata_blocks import MAX_BLOCK_BYTES, MAX_TEXT, MetadataBlocks
+from imagehost_core.headers.scanner import read_metadata
 
 NAMESPACES = (
     'xmlns:exif="http://ns.adobe.com/exif/1.0/" xmlns:photoshop="http://ns.adobe.com/photoshop/1.0/" '

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from imagehost_core.headers import ImageHeader, MetadataKind
+from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.png import MAX_CHUNKS
 
 ScanBytes = Callable[[bytes], ImageHeader]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from imagehost_core.errors import UnsupportedMediaTypeError, ValidationError
-from imagehost_core.headers import ImageHeader, scan
+from imagehost_core.headers.header import ImageHeader
 from imagehost_core.headers.reader import PAGE_BYTES
-from imagehost_core.headers.scanner import name_content
+from imagehost_core.headers.scanner import name_content, scan
 
 ScanBytes = Callable[[bytes], ImageHeader]
 HEADS = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"GIF87a", b"RIFF\xff\0\0\0WEBP")

@@ -16,7 +16,7 @@ from PIL import Image, ImageChops, ImageSequence
 from tests.unusual_files import GIF_COLOURS, GifFrame, gif, png_chunk
 
 from imagehost_core.formats import Format
-from imagehost_core.headers import scan
+from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.ingest import ingest

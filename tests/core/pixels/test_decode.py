@@ -14,7 +14,8 @@ from PIL import Image
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import UPLOADABLE, Format
-from imagehost_core.headers import SourceLimits, scan
+from imagehost_core.headers.header import SourceLimits
+from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels import encode
 from imagehost_core.pixels.decode import decoder_errors, open_image

@@ -15,7 +15,7 @@ from tests.unusual_files import png_chunk, png_chunks, with_bad_checksum
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
-from imagehost_core.headers import scan
+from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.ingest import ingest

@@ -15,7 +15,7 @@ from PIL import Image, ImageCms
 from tests.unusual_files import PNG_CHANNELS, png_of_samples
 
 from imagehost_core.formats import Format
-from imagehost_core.headers import scan
+from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.linear_light import to_srgb

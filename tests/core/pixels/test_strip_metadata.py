@@ -13,7 +13,7 @@ from PIL import Image, PngImagePlugin
 from tests.unusual_files import jpeg_segment
 
 from imagehost_core.formats import Format
-from imagehost_core.headers import scan
+from imagehost_core.headers.scanner import scan
 from imagehost_core.pixels.strip_metadata import strip_metadata
 
 SECRET = b"Jane Doe"

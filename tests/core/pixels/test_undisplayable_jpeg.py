@@ -11,7 +11,7 @@ from tests.unusual_files import arithmetic_jpeg, jpeg_segment, lossless_jpeg
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.headers import scan
+from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob, IngestResult, RenderJob
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render

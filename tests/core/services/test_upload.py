@@ -14,7 +14,7 @@ from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
 
 from imagehost_core import Format, Image, ImageHost, UploadOptions, ValidationError
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
-from imagehost_core.headers import scan
+from imagehost_core.headers.scanner import scan
 from imagehost_core.settings import RenderingSettings, Settings, UploadSettings
 from imagehost_core.storage.blob_store import derivative_name
 from imagehost_core.testing import make_image

@@ -11,7 +11,7 @@ from PIL import Image
 from tests.hostile_files import HOSTILE_FILES, animated_webp, progressive_jpeg
 
 from imagehost_core.formats import Format
-from imagehost_core.headers import scan
+from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.transform import Size, parse_transform, plan

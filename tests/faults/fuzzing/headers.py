@@ -10,7 +10,8 @@ from tests.faults.fuzzing.samples import IMAGE_TOKENS, sample_images
 
 from imagehost_core.errors import UnsupportedMediaTypeError, ValidationError
 from imagehost_core.formats import SNIFF_BYTES, sniff
-from imagehost_core.headers import ImageHeader, SourceLimits, scan
+from imagehost_core.headers.header import ImageHeader, SourceLimits
+from imagehost_core.headers.scanner import scan
 
 LIMITS = SourceLimits(frame_pixels=250_000, total_pixels=1_000_000)
 """Small ones, as some of Pillow's decoders allocate a frame when they open a file."""

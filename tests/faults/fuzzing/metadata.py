@@ -8,15 +8,11 @@ import math
 from tests.faults.fuzzing.samples import IMAGE_TOKENS, XMP, sample_images
 
 from imagehost_core.errors import ImageHostError
-from imagehost_core.headers import (
-    MetadataBlocks,
-    MetadataKind,
-    SourceLimits,
-    read_camera_data,
-    read_metadata,
-    scan,
-)
+from imagehost_core.headers.camera import read_camera_data
 from imagehost_core.headers.exif import read_orientation, reset_orientation
+from imagehost_core.headers.header import MetadataKind, SourceLimits
+from imagehost_core.headers.metadata_blocks import MetadataBlocks
+from imagehost_core.headers.scanner import read_metadata, scan
 from imagehost_core.pixels.strip_metadata import strip_metadata
 
 LIMITS = SourceLimits()

@@ -24,7 +24,8 @@ from tests.faults.trials import SOAK, Trials, run_trials
 
 from imagehost_core import webhooks
 from imagehost_core.formats import Format
-from imagehost_core.headers import ImageHeader, gif, scanner
+from imagehost_core.headers import gif, scanner
+from imagehost_core.headers.header import ImageHeader
 from imagehost_core.headers.reader import HeaderReader
 
 pytestmark = pytest.mark.slow

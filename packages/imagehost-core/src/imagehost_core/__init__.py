@@ -28,7 +28,7 @@ _EXPORTS = {
     """,
     "events": "Event",
     "formats": "Format",
-    "headers": "CameraData",
+    "headers.camera": "CameraData",
     "host": "ImageHost",
     "limits": "Decision decide",
     "lists": "ImageListKeywords ImageSort PageKeywords",
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from imagehost_core.events import Event
     from imagehost_core.formats import Format
-    from imagehost_core.headers import CameraData
+    from imagehost_core.headers.camera import CameraData
     from imagehost_core.host import ImageHost
     from imagehost_core.limits import Decision, decide
     from imagehost_core.lists import ImageListKeywords, ImageSort, PageKeywords

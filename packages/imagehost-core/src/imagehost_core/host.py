@@ -14,7 +14,8 @@ import attrs
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.context import open_context
 from imagehost_core.errors import HostClosedError
-from imagehost_core.headers import CameraData, read_camera_data, read_metadata
+from imagehost_core.headers.camera import CameraData, read_camera_data
+from imagehost_core.headers.scanner import read_metadata
 from imagehost_core.ids import Random
 from imagehost_core.lists import PageKeywords
 from imagehost_core.maintenance.backup import BackupService

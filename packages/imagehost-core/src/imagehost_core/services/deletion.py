@@ -107,7 +107,7 @@ class ImageDeleter:
         # The generation is odd until the last byte is gone: no process caches what it reads of the image.
         with (
             self._units.begin() as unit,
-            self._files.locks.acquire_all("image", found),
+            self._files.locks.acquire("image", *found),
             self._files.generations.bump(*found),
         ):
             begin = self._records.database.transaction(_only_account(found.values()))

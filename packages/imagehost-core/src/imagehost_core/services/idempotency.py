@@ -22,6 +22,7 @@ from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.locks import stripe
 
 RETENTION = timedelta(hours=24)
 """Time for which a key is stored."""
@@ -136,7 +137,7 @@ class IdempotencyService:
             raise BadRequestError.of("Idempotency-Key", expected, quote_value(key))
         name = f"{account.id}/{key}"
         with (
-            self._files.locks.acquire_with_timeout("idempotency", name, wait_seconds) as is_acquired,
+            self._files.locks.try_acquire("idempotency", stripe(name), seconds=wait_seconds) as is_acquired,
             self._records.database.request_lock(
                 f"idempotency/{name}", wait_seconds
             ) as is_acquired_among_hosts,

@@ -368,7 +368,7 @@ class ImageService(ImageLists):
         albums: dict[AlbumId, None] = {}
         with (
             self._units.begin() as unit,
-            self._files.locks.acquire_all("image", images),
+            self._files.locks.acquire("image", *images),
             self._files.generations.bump(*images),
             self._units.verified(owner, records.database.transaction(account_id)) as transaction,
         ):

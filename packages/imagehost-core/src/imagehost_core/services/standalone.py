@@ -12,7 +12,8 @@ from typing import BinaryIO, Unpack
 from attrs import evolve
 
 from imagehost_core.formats import FORMATS
-from imagehost_core.headers import ImageHeader, MetadataKind, scan
+from imagehost_core.headers.header import ImageHeader, MetadataKind
+from imagehost_core.headers.scanner import scan
 from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
 from imagehost_core.models import ImageInfo
 from imagehost_core.pixels.decode import TRANSPOSED

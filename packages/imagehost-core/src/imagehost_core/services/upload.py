@@ -21,7 +21,8 @@ from attrs import field, frozen
 from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, ImageHostError
-from imagehost_core.headers import ImageHeader, scan
+from imagehost_core.headers.header import ImageHeader
+from imagehost_core.headers.scanner import scan
 from imagehost_core.ids import ID_LENGTH, MAX_ALBUM_ID, ImageId, base62, new_image_id
 from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.limits import account_key, require_quota

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from zlib import crc32
@@ -126,17 +126,20 @@ class LockManager:
         return self._root
 
     @contextmanager
-    def acquire(self, purpose: str, key: str = "") -> Iterator[None]:
-        """Hold the lock of a key, waiting until it is free.
+    def acquire(self, purpose: str, *keys: str) -> Iterator[None]:
+        """Hold the locks of some keys, waiting until they are free.
 
         Not reentrant: a thread that acquires a stripe which it holds waits forever, so a thread must not
-        acquire a second lock of a purpose; `acquire_all` acquires several at once.
+        acquire a second lock of a purpose. Several are acquired in the order of their stripes, so that two
+        threads cannot wait for each other.
 
         Args:
-            purpose: The namespace of the key; locks of different purposes are independent.
-            key: The resource to lock; empty if the purpose has one lock.
+            purpose: The namespace of the keys; locks of different purposes are independent.
+            keys: The resources to lock; none if the purpose has one lock.
         """
-        with self.acquire_stripe(purpose, stripe(key)):
+        with ExitStack() as stack:
+            for number in sorted({stripe(key) for key in keys or ("",)}):
+                stack.enter_context(self.acquire_stripe(purpose, number))
             yield
 
     @contextmanager
@@ -155,50 +158,18 @@ class LockManager:
             unlock_file(descriptor)
 
     @contextmanager
-    def acquire_all(self, purpose: str, keys: Iterable[str]) -> Iterator[None]:
-        """Hold the locks of several keys, as `acquire` does for one.
-
-        They are acquired in the order of their stripes, so that two threads cannot wait for each other.
-
-        Args:
-            purpose: The namespace of the keys.
-            keys: The resources to lock; two may have the same stripe.
-        """
-        with ExitStack() as stack:
-            for number in sorted({stripe(key) for key in keys}):
-                descriptor = lock_file(self._path(purpose, number))
-                assert descriptor is not None
-                stack.callback(unlock_file, descriptor)
-            yield
-
-    @contextmanager
-    def try_acquire(self, purpose: str, number: int = 0) -> Iterator[bool]:
-        """Hold a lock if it is free, without waiting; yield whether it was acquired.
-
-        Args:
-            purpose: The namespace of the key.
-            number: The stripe of a key, or 0 if the purpose has one lock.
-        """
-        descriptor = lock_file(self._path(purpose, number), wait=False)
-        try:
-            yield descriptor is not None
-        finally:
-            if descriptor is not None:
-                unlock_file(descriptor)
-
-    @contextmanager
-    def acquire_with_timeout(self, purpose: str, key: str, seconds: float) -> Iterator[bool]:
-        """Hold the lock of a key, waiting for a limited time; yield whether it was acquired.
+    def try_acquire(self, purpose: str, number: int = 0, *, seconds: float = 0) -> Iterator[bool]:
+        """Hold a lock if it is free, or becomes free in time; yield whether it was acquired.
 
         The lock belongs to no thread: the block may be left in another thread than it was entered in.
 
         Args:
             purpose: The namespace of the key.
-            key: The resource to lock.
+            number: The stripe of a key, or 0 if the purpose has one lock.
             seconds: The longest time to wait.
         """
         deadline = time.monotonic() + seconds
-        path = self._path(purpose, stripe(key))
+        path = self._path(purpose, number)
         while (descriptor := lock_file(path, wait=False)) is None and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
         try:

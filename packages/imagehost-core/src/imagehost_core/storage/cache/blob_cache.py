@@ -20,7 +20,7 @@ from imagehost_core.storage.cache.background_sweep import BackgroundSweep
 from imagehost_core.storage.cache.eviction import evict_least_recently_used, never
 from imagehost_core.storage.durable import make_directory, sync_file
 from imagehost_core.storage.layout import shard
-from imagehost_core.storage.locks import LockManager
+from imagehost_core.storage.locks import LockManager, stripe
 from imagehost_core.storage.staging import StagingArea
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,8 @@ class BlobCache:
         path = self._directory(image_id) / name
         if (file := _open_cached(path)) is not None:
             return file
-        with self._locks.acquire_with_timeout("download", f"{image_id}/{name}", wait_seconds) as acquired:
+        number = stripe(f"{image_id}/{name}")
+        with self._locks.try_acquire("download", number, seconds=wait_seconds) as acquired:
             if (file := _open_cached(path)) is not None:
                 return file
             if not acquired:
