@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from math import isqrt
 
 from attrs import field, frozen
+from attrs.validators import and_, ge, le, optional
 
 from imagehost_core.formats import Format
 from imagehost_core.transform import MAX_SIDE, Plan, Size, Transform, plan
@@ -188,16 +189,11 @@ class RenderJob:
 
     plan: Plan
     format: Format
-    quality: int | None = field()
+    quality: int | None = field(validator=optional(and_(ge(1), le(100))))
     animated: bool = False
     avif_speed: int | None = None
     frame_step: int = 1
     keeps_file: bool = False
-
-    @quality.validator
-    def _in_range(self, _attribute: object, value: int | None) -> None:
-        if value is not None and not 1 <= value <= 100:
-            raise ValueError(f"expected 1 to 100 for quality but received {value}")
 
 
 @frozen

@@ -59,3 +59,24 @@ class LRUCache(Generic[K, V]):
         value = self._entries.pop(key, None)
         if value is not None:
             self._weight -= self._weigh(value)
+
+
+class GenerationCache(Generic[K, V]):
+    """A thread-safe LRU cache of what was read at a generation, and is valid while that has not changed.
+
+    Args:
+        size: The most entries.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._entries: LRUCache[K, tuple[int, V]] = LRUCache(size, lambda _: 1)
+
+    def get(self, key: K, generation: int | None) -> V | None:
+        """Return a value of the current generation; `None` is that of a change in progress."""
+        entry = self._entries.get(key)
+        return None if entry is None or entry[0] != generation else entry[1]
+
+    def put(self, key: K, value: V, generation: int | None) -> None:
+        """Add a value with the generation from before it was read, unless a change was in progress."""
+        if generation is not None:
+            self._entries.put(key, (generation, value))

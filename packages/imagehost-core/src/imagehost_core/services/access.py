@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
-from imagehost_core._util.lru import LRUCache
+from imagehost_core._util.lru import GenerationCache
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ForbiddenError, NotFoundError
 from imagehost_core.formats import Format
@@ -19,12 +19,6 @@ SIGNING_KEYS_IN_MEMORY = 10_000
 
 
 @frozen
-class _CachedSigningKey:
-    generation: int
-    key: bytes
-
-
-@frozen
 class SigningKeys:
     """The keys that sign image URLs: one per account, of its secret and that of the host.
 
@@ -34,9 +28,8 @@ class SigningKeys:
     _records: Repositories = field(repr=False)
     _principals: PrincipalCache = field(repr=False)
     _secret: bytes = field(repr=False)
-    _keys: LRUCache[AccountId, _CachedSigningKey] = field(
-        factory=lambda: LRUCache[AccountId, _CachedSigningKey](SIGNING_KEYS_IN_MEMORY, lambda _: 1),
-        repr=False,
+    _keys: GenerationCache[AccountId, bytes] = field(
+        factory=lambda: GenerationCache[AccountId, bytes](SIGNING_KEYS_IN_MEMORY), repr=False
     )
 
     def read(self, account_id: AccountId) -> bytes:
@@ -52,8 +45,7 @@ class SigningKeys:
 
     def cached(self, account_id: AccountId) -> bytes | None:
         """Return the signing key of an account if it is in memory and valid."""
-        cached = self._keys.get(account_id)
-        return None if cached is None or cached.generation != self.generation() else cached.key
+        return self._keys.get(account_id, self.generation())
 
     def generation(self) -> int | None:
         """Return the generation to pass to `keep` with a secret that is read next."""
@@ -62,8 +54,7 @@ class SigningKeys:
     def keep(self, account_id: AccountId, secret: bytes, generation: int | None) -> bytes:
         """Return the signing key of an account with a secret, and keep it in memory."""
         key = signing_key(self._secret, secret)
-        if generation is not None:
-            self._keys.put(account_id, _CachedSigningKey(generation, key))
+        self._keys.put(account_id, key, generation)
         return key
 
 

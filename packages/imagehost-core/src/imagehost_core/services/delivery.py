@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from attrs import evolve, field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core._util.lru import LRUCache
+from imagehost_core._util.lru import GenerationCache, LRUCache
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import FORMATS, Format
@@ -155,18 +155,6 @@ class Blob:
         self.close()
 
 
-@frozen
-class _CachedImage:
-    generation: int
-    image: Image
-
-
-@frozen
-class _CachedResolution:
-    generation: int
-    resolved: ResolvedImage
-
-
 class _ResolutionKey(NamedTuple):
     """Everything that a resolution depends on, except the image's record and the time."""
 
@@ -195,11 +183,14 @@ class ImageResolver:
     _signing_keys: SigningKeys = field(repr=False)
     _settings: DeliverySettings = field(repr=False)
     _clock: Clock = field(repr=False)
-    _image_cache: LRUCache[ImageId, _CachedImage] = field(
-        factory=lambda: LRUCache[ImageId, _CachedImage](IMAGE_CACHE_SIZE, lambda _: 1), repr=False
+    _image_cache: GenerationCache[ImageId, Image] = field(
+        factory=lambda: GenerationCache[ImageId, Image](IMAGE_CACHE_SIZE), repr=False
     )
-    _resolutions: LRUCache[_ResolutionKey, _CachedResolution] = field(
-        factory=lambda: LRUCache[_ResolutionKey, _CachedResolution](RESOLUTION_CACHE_SIZE, lambda _: 1),
+    # With the generation of the image, which the path names in any case.
+    _resolutions: LRUCache[_ResolutionKey, tuple[int, ResolvedImage]] = field(
+        factory=lambda: LRUCache[_ResolutionKey, tuple[int, ResolvedImage]](
+            RESOLUTION_CACHE_SIZE, lambda _: 1
+        ),
         repr=False,
     )
 
@@ -219,19 +210,10 @@ class ImageResolver:
             NotFoundError: There is no such image or extension, or none that the viewer may see.
             ForbiddenError: Transforms must be signed, and this one is not.
         """
-        image_id, extension = _split_path(path)
-        transform = parse_transform(query, extension=extension)
-        cached = self._cached_image(image_id)
-        is_shared = False
-        if cached is not None:
-            image, key = cached.image, self._signing_keys.cached(cached.image.account_id)
+        image_id, transform = _parse_url(path, query)
+        found = self._find_in_memory(image_id, transform, query, viewer)
         # A 404 for a private image must take as long as one for a missing image: it reads the database too.
-        if (
-            cached is None
-            or (key is None and "sig=" in query)
-            or not self._can_view(image, transform, query, viewer, key)
-        ):
-            image, key, is_shared = self._read_image(image_id, query)
+        image, key, is_shared = (*found, False) if found else self._read_image(image_id, query)
         return self._resolve(image, transform, query, accept, viewer, key, is_shared)
 
     def resolve_cached(
@@ -246,11 +228,20 @@ class ImageResolver:
         """
         key = _ResolutionKey.of(path, query, accept, viewer)
         cached = self._resolutions.get(key)
-        if cached is None or cached.generation != self._files.generations.read(cached.resolved.image.id):
-            cached = self._resolve_from_cached_image(key, accept, viewer)
-            if cached is None:
-                return None
-        return cached.resolved
+        if cached is not None and cached[0] == self._files.generations.read(cached[1].image.id):
+            return cached[1]
+        image_id, transform = _parse_url(path, query)
+        generation = self._files.generations.read(image_id)
+        found = self._find_in_memory(image_id, transform, query, viewer)
+        if found is None:
+            return None
+        image, signing_key = found
+        resolved = self._resolve(image, transform, query, accept, viewer, signing_key)
+        # A signed URL is resolved each time: whether its signature is valid depends on the time.
+        is_cacheable = "sig=" not in query and len(path) + len(query) + len(key.accept) <= MAX_CACHED_URL
+        if generation is not None and is_cacheable:
+            self._resolutions.put(key, (generation, resolved))
+        return resolved
 
     def read_nowait(self, resolved: ResolvedImage) -> tuple[str, bytes] | None:
         """Return the bytes of a variant, and where they were: `memory`, or `disk` (in the page cache).
@@ -308,28 +299,17 @@ class ImageResolver:
         key = cache_key(job)
         return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
 
-    def _resolve_from_cached_image(
-        self, key: _ResolutionKey, accept: str, viewer: Account | None
-    ) -> _CachedResolution | None:
-        """Resolve a URL from the image's record in memory, and cache the result.
-
-        A signed URL is resolved each time: whether its signature is valid depends on the time.
-        """
-        image_id, extension = _split_path(key.path)
-        transform = parse_transform(key.query, extension=extension)
-        cached = self._cached_image(image_id)
-        if cached is None:
+    def _find_in_memory(
+        self, image_id: ImageId, transform: Transform, query: str, viewer: Account | None
+    ) -> tuple[Image, bytes | None] | None:
+        """Return an image and the signing key of its account, if memory shows that the viewer may see it."""
+        image = self._image_cache.get(image_id, self._files.generations.read(image_id))
+        if image is None:
             return None
-        signing_key = self._signing_keys.cached(cached.image.account_id)
-        is_unknown = signing_key is None and "sig=" in key.query
-        if is_unknown or not self._can_view(cached.image, transform, key.query, viewer, signing_key):
+        key = self._signing_keys.cached(image.account_id)
+        if (key is None and "sig=" in query) or not self._can_view(image, transform, query, viewer, key):
             return None
-        resolved = self._resolve(cached.image, transform, key.query, accept, viewer, signing_key)
-        resolution = _CachedResolution(cached.generation, resolved)
-        length = len(key.path) + len(key.query) + len(key.accept)
-        if "sig=" not in key.query and length <= MAX_CACHED_URL:
-            self._resolutions.put(key, resolution)
-        return resolution
+        return image, key
 
     def _resolve(
         self,
@@ -372,12 +352,6 @@ class ImageResolver:
             verify_signed_url(key, image.id, candidate, parameters, now) for candidate in candidates
         )
 
-    def _cached_image(self, image_id: ImageId) -> _CachedImage | None:
-        cached = self._image_cache.get(image_id)
-        if cached is None or cached.generation != self._files.generations.read(image_id):
-            return None
-        return cached
-
     def _read_image(self, image_id: ImageId, query: str) -> tuple[Image, bytes, bool]:
         """Return an image, the signing key of its account, and whether the URL has a share of its album.
 
@@ -389,22 +363,23 @@ class ImageResolver:
         if found is None:
             raise NotFoundError(delivery_not_found_text(image_id))
         image = found[0]
-        if generation is not None:
-            self._image_cache.put(image_id, _CachedImage(generation, image))
+        self._image_cache.put(image_id, image, generation)
         return image, self._signing_keys.keep(image.account_id, found[1], key_generation), found[2]
 
 
-def _split_path(path: str) -> tuple[ImageId, str | None]:
-    """Return the id and the extension of a delivery URL's path.
+def _parse_url(path: str, query: str) -> tuple[ImageId, Transform]:
+    """Return the id in a delivery URL's path, and the transform that it requests.
 
     Raises:
-        NotFoundError: The path is of another form.
+        NotFoundError: The path begins with no image id, or has an unknown extension.
+        BadRequestError: A parameter is not allowed.
     """
     name, dot, extension = path.partition(".")
     try:
-        return parse_image_id(name), extension if dot else None
+        image_id = parse_image_id(name)
     except NotFoundError:
         raise NotFoundError(delivery_not_found_text(path)) from None
+    return image_id, parse_transform(query, extension=extension if dot else None)
 
 
 def _resolved(

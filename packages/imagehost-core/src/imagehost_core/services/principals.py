@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 
 from attrs import field, frozen
 
-from imagehost_core._util.lru import LRUCache
+from imagehost_core._util.lru import GenerationCache
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.errors import UnauthorizedError
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, Principal, Session
@@ -52,22 +52,13 @@ def principal_of(token: ApiKey | Session | None, account: Account | None, now: d
 
 
 @frozen
-class _CachedPrincipal:
-    """A principal, the generation before it was read, and the stored time of its token's last use."""
-
-    generation: int
-    principal: Principal
-    last_used_at: datetime
-
-
-@frozen
 class PrincipalCache:
     """The principals that tokens had when the database was last read."""
 
     _locks: LockManager = field(repr=False)
     _generations: GenerationTable = field(repr=False)
-    _entries: LRUCache[str, _CachedPrincipal] = field(
-        factory=lambda: LRUCache[str, _CachedPrincipal](PRINCIPALS_IN_MEMORY, lambda _: 1), repr=False
+    _entries: GenerationCache[str, tuple[Principal, datetime]] = field(
+        factory=lambda: GenerationCache[str, tuple[Principal, datetime]](PRINCIPALS_IN_MEMORY), repr=False
     )
 
     def generation(self) -> int | None:
@@ -81,13 +72,12 @@ class PrincipalCache:
             `None` if the database must be read: nothing valid is in memory, the token has expired, or its
             `last_used_at` must be updated.
         """
-        entry = self._entries.get(token_hash)
-        if entry is None or entry.generation != self._generations.read(LOCK):
+        entry = self._entries.get(token_hash, self._generations.read(LOCK))
+        if entry is None:
             return None
-        expires_at = entry.principal.expires_at
-        if expires_at is not None and expires_at <= now:
-            return None
-        return entry.principal if abs(now - entry.last_used_at) < LAST_USED_RESOLUTION else None
+        principal, last_used_at = entry
+        is_expired = principal.expires_at is not None and principal.expires_at <= now
+        return None if is_expired or abs(now - last_used_at) >= LAST_USED_RESOLUTION else principal
 
     def put(
         self, token_hash: str, principal: Principal, generation: int | None, last_used_at: datetime
@@ -100,8 +90,7 @@ class PrincipalCache:
             generation: The generation before it was read.
             last_used_at: The stored time of the token's last use.
         """
-        if generation is not None:
-            self._entries.put(token_hash, _CachedPrincipal(generation, principal, last_used_at))
+        self._entries.put(token_hash, (principal, last_used_at), generation)
 
     @contextmanager
     def invalidated_by(self, begin: AbstractContextManager[Transaction]) -> Iterator[Transaction]:

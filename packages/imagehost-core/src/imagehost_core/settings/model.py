@@ -26,24 +26,27 @@ from imagehost_core.settings.engines import (
 from imagehost_core.settings.secrets import redact_header, redact_password, redact_url, secret, show_value
 
 _PURGE_URL = re.compile(
-    r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[!-~]*)?", re.ASCII
+    r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:/[!\"$-\[\]-~]*)?", re.ASCII
 )
+_STATUS = re.compile(r"[2-5][0-9]{2}", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 """A token of RFC 9110, section 5.6.2: a method or the name of a header."""
 _HEADER = re.compile(rf"(?P<name>{_TOKEN.pattern}):[ \t]*(?P<value>[!-~]+(?:[ \t]+[!-~]+)*)?", re.ASCII)
 
 
-def _require_purge_url(_settings: object, attribute: Attribute[str | None], value: str | None) -> None:
-    if value is not None and ("#" in value or "\\" in value or _PURGE_URL.fullmatch(value) is None):
-        expected = "an http or https URL without user or fragment"
-        raise ValueError(
-            f"expected {expected} for {attribute.name} but received {show_value(attribute, value)}"
-        )
+def _matching(pattern: re.Pattern[str], expected: str) -> Callable[..., None]:
+    """Return an attrs validator that raises ValueError unless a text, or each one of several, matches."""
+
+    def validate(_settings: object, attribute: Attribute[object], value: str | tuple[str, ...]) -> None:
+        for text in (value,) if isinstance(value, str) else value:
+            if pattern.fullmatch(text) is None:
+                received = show_value(attribute, text)
+                raise ValueError(f"expected {expected} for {attribute.name} but received {received}")
+
+    return validate
 
 
-def _require_token(_settings: object, attribute: Attribute[str], value: str) -> None:
-    if _TOKEN.fullmatch(value) is None:
-        raise ValueError(f"expected letters, digits and hyphens for {attribute.name} but received {value!r}")
+_require_token = _matching(_TOKEN, "letters, digits and hyphens")
 
 
 def _require_headers(
@@ -52,14 +55,6 @@ def _require_headers(
     for line in value:
         if _HEADER.fullmatch(line) is None:
             raise ValueError(f"expected lines like 'Name: value' for {attribute.name} but received another")
-
-
-def _require_statuses(
-    _settings: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]
-) -> None:
-    for entry in value:
-        if re.fullmatch(r"[2-5][0-9]{2}", entry, re.ASCII) is None:
-            raise ValueError(f"expected HTTP statuses for {attribute.name} but received {entry!r}")
 
 
 @frozen(kw_only=True)
@@ -80,7 +75,10 @@ class PurgeSettings:
     """
 
     url: str | None = field(
-        default=None, validator=_require_purge_url, repr=False, metadata=secret(redact_url)
+        default=None,
+        validator=optional(_matching(_PURGE_URL, "an http or https URL without user or fragment")),
+        repr=False,
+        metadata=secret(redact_url),
     )
     method: str = field(default="POST", validator=_require_token)
     headers: tuple[str, ...] = field(
@@ -88,7 +86,7 @@ class PurgeSettings:
     )
     body: str | None = field(default=None, repr=False, metadata=secret())
     tag_header: str | None = field(default=None, validator=optional(_require_token))
-    success_statuses: tuple[str, ...] = field(default=(), validator=_require_statuses)
+    success_statuses: tuple[str, ...] = field(default=(), validator=_matching(_STATUS, "HTTP statuses"))
     timeout_seconds: float = field(default=10.0, validator=ge(0.1))
 
 
@@ -160,13 +158,6 @@ def _require_optional_url(_settings: object, attribute: Attribute[str | None], v
 
 
 _ALLOWED_SIZE = re.compile(r"(?=.*[0-9])([1-9][0-9]{0,3})?x([1-9][0-9]{0,3})?", re.ASCII)
-
-
-def _require_sizes(_settings: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    for entry in value:
-        if _ALLOWED_SIZE.fullmatch(entry) is None:
-            expected = "sizes like 320x240, 640x or x480"
-            raise ValueError(f"expected {expected} for {attribute.name} but received {entry!r}")
 
 
 def require_section(section: type[object]) -> Callable[..., None]:
@@ -269,7 +260,9 @@ class DeliverySettings:
 
     private: PrivateDelivery = PrivateDelivery.RESTRICTED
     require_signed: bool = False
-    allowed_sizes: tuple[str, ...] = field(default=(), validator=_require_sizes)
+    allowed_sizes: tuple[str, ...] = field(
+        default=(), validator=_matching(_ALLOWED_SIZE, "sizes like 320x240, 640x or x480")
+    )
     max_age_seconds: int = field(default=86_400, validator=ge(0))
     shared_max_age_seconds: int = field(default=0, validator=ge(0))
     avif_speed: int = field(default=9, validator=[ge(0), le(10)])

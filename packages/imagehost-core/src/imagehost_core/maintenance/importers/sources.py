@@ -403,13 +403,7 @@ def open_export(path: Path) -> Tables:
         tables = {table: list(data[member]) for table, member in _EXPORT.items()}
     except (ValueError, KeyError, TypeError) as error:
         raise ValidationError.of("PATH", "an export of Zipline 4", quote_value(str(path))) from error
-    return Tables(
-        tuple(tables),
-        lambda name: (
-            {column: None if value is None else str(value) for column, value in row.items()}
-            for row in tables[name]
-        ),
-    )
+    return Tables(tuple(tables), lambda name: map(_to_text, tables[name]))
 
 
 def read_zipline(tables: Tables, files: Path) -> Iterator[SourceItem]:
