@@ -12,7 +12,7 @@ from typing import Unpack, cast
 import attrs
 
 from imagehost_core._util.clock import Clock, utc_now
-from imagehost_core.context import open_context
+from imagehost_core.context import HostContext, open_context
 from imagehost_core.errors import HostClosedError
 from imagehost_core.headers.camera import CameraData, read_camera_data
 from imagehost_core.headers.scanner import read_metadata
@@ -133,19 +133,12 @@ class ImageHost:
             OSError: The directory cannot be used for another reason, such as its permissions.
         """
         env = Environment(clock, random, resolve, observe)
+        settings = settings or Settings()
         with translate_disk_errors():
-            return cls(path, settings or Settings(), env, server_processes, recover, executor)
+            return cls(open_context(path, settings, env, server_processes, executor), settings, recover)
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        settings: Settings,
-        env: Environment,
-        server_processes: int,
-        recover: bool,
-        executor: ImageExecutor | None,
-    ) -> None:
-        self._context = context = open_context(path, settings, env, server_processes, executor)
+    def __init__(self, context: HostContext, settings: Settings, recover: bool) -> None:
+        self._context = context
         env, records, files, units = context.env, context.records, context.files, context.units
         executor, installation, principals = context.executor, context.installation, context.principals
         signing_keys = SigningKeys(records, principals, context.secret)

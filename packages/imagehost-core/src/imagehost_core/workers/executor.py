@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from io import BytesIO
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import Generic, Self, TypeVar, cast
 
 from attrs import frozen
@@ -155,9 +154,7 @@ class ImageExecutor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     @property

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 from imagehost_core.errors import NotFoundError
@@ -185,12 +184,7 @@ class LocalBlobStore(BlobStore):
     def __enter__(self) -> LocalBlobStore:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _directory(self, image_id: ImageId) -> Path:
