@@ -227,11 +227,9 @@ class SlowlySweptCache(BlobCache):
         super().__init__(*arguments)
         self.proceed = threading.Event()
 
-    def sweep(
-        self, *, dry_run: bool = False, is_stopped: Callable[[], bool] = lambda: False
-    ) -> tuple[int, int]:
+    def sweep(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
         assert self.proceed.wait(WAIT)
-        return super().sweep(dry_run=dry_run, is_stopped=is_stopped)
+        super().sweep(is_stopped)
 
 
 def test_a_download_does_not_wait_for_the_sweep_that_it_causes(

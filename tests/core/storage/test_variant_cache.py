@@ -234,7 +234,7 @@ def test_closing_stops_a_sweep(cache_dir: CacheDir) -> None:
     cache.flush()
     assert cache_dir.stored_bytes() > stored + 2_000, "no sweep starts after that"
     with pytest.raises(EvictionStopped):
-        cache.sweep(is_stopped=lambda: True)
+        cache.sweep(lambda: True)
     with cache_dir.locks.try_acquire("sweep") as acquired:
         assert acquired
 

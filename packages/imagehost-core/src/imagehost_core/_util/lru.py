@@ -65,16 +65,21 @@ class GenerationCache(Generic[K, V]):
     """A thread-safe LRU cache of what was read at a generation, and is valid while that has not changed.
 
     Args:
-        size: The most entries.
+        max_weight: The limit on the total weight of all entries.
+        weigh: Returns the weight of a value; by default the entries are counted.
     """
 
-    def __init__(self, size: int) -> None:
-        self._entries: LRUCache[K, tuple[int, V]] = LRUCache(size, lambda _: 1)
+    def __init__(self, max_weight: int, weigh: Callable[[V], int] = lambda _: 1) -> None:
+        self._entries: LRUCache[K, tuple[int, V]] = LRUCache(max_weight, lambda entry: weigh(entry[1]))
 
     def get(self, key: K, generation: int | None) -> V | None:
         """Return a value of the current generation; `None` is that of a change in progress."""
         entry = self._entries.get(key)
-        return None if entry is None or entry[0] != generation else entry[1]
+        if entry is None or entry[0] == generation:
+            return None if entry is None else entry[1]
+        if generation is not None:
+            self._entries.discard(key)
+        return None
 
     def put(self, key: K, value: V, generation: int | None) -> None:
         """Add a value with the generation from before it was read, unless a change was in progress."""

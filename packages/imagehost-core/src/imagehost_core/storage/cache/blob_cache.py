@@ -50,9 +50,7 @@ class BlobCache:
         self._locks = locks
         self._limit_bytes = limit_bytes
         self._exists = exists
-        self._background_sweep = BackgroundSweep(
-            lambda is_stopped: self.sweep(is_stopped=is_stopped), limit_bytes
-        )
+        self._background_sweep = BackgroundSweep(self.sweep, limit_bytes)
         make_directory(path, fsync=False)
 
     def open(
@@ -119,26 +117,18 @@ class BlobCache:
             if is_image_id(directory.name) and directory == self._directory(directory.name):
                 yield directory.name
 
-    def sweep(self, *, dry_run: bool = False, is_stopped: Callable[[], bool] = never) -> tuple[int, int]:
-        """Evict the least recently used files until the cache is within its limit.
+    def sweep(self, is_stopped: Callable[[], bool] = never) -> None:
+        """Evict the least recently used files down to the limit, unless another process does so.
 
         Args:
-            dry_run: Whether to delete nothing.
             is_stopped: Returns whether to stop now.
-
-        Returns:
-            The number of evicted files and their bytes; 0 while another process does it.
 
         Raises:
             EvictionStopped: `is_stopped` has returned true.
         """
         with self._locks.try_acquire("sweep-files") as acquired:
-            if not acquired:
-                return 0, 0
-            eviction = evict_least_recently_used(
-                self._root, self._limit_bytes, dry_run=dry_run, is_stopped=is_stopped
-            )
-        return eviction.count, eviction.bytes
+            if acquired:
+                evict_least_recently_used(self._root, self._limit_bytes, is_stopped=is_stopped)
 
     def flush(self) -> None:
         """Wait until the sweep ends that is in progress in the background."""

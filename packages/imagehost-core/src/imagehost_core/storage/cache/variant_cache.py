@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
-from attrs import frozen
-
-from imagehost_core._util.lru import LRUCache
+from imagehost_core._util.lru import GenerationCache, LRUCache
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text, is_image_id
 from imagehost_core.observer import Observer, VariantFound, VariantsEvicted, VariantsSwept, ignore
@@ -53,12 +51,6 @@ _MAGIC = b"ihv1"
 _PIECE_BYTES = 64 * 1024
 
 log = logging.getLogger(__name__)
-
-
-@frozen
-class _MemoryEntry:
-    generation: int
-    data: bytes
 
 
 class _ReadBuffer(threading.local):
@@ -99,14 +91,12 @@ class VariantCache:
         self._settings = settings
         self._exists = exists
         self._observe = observe
-        self._memory: LRUCache[tuple[ImageId, str], _MemoryEntry] = LRUCache(
-            settings.memory_cache_bytes, lambda entry: len(entry.data) + MEMORY_ENTRY_BYTES
+        self._memory: GenerationCache[tuple[ImageId, str], bytes] = GenerationCache(
+            settings.memory_cache_bytes, lambda data: len(data) + MEMORY_ENTRY_BYTES
         )
         self._verified_at: LRUCache[tuple[ImageId, str], float] = LRUCache(VERIFIED_VARIANTS, lambda _: 1)
         self._buffer = _ReadBuffer()
-        self._background_sweep = BackgroundSweep(
-            lambda is_stopped: self.sweep(is_stopped=is_stopped), settings.disk_cache_bytes
-        )
+        self._background_sweep = BackgroundSweep(self.sweep, settings.disk_cache_bytes)
 
     def get_memory(self, image_id: ImageId, key: str, generation: int | None) -> bytes | None:
         """Return a variant if it is in memory and valid; never waits.
@@ -116,14 +106,7 @@ class VariantCache:
             key: The variant.
             generation: The image's generation, read for this request.
         """
-        entry = self._memory.get((image_id, key))
-        if entry is None:
-            return None
-        if entry.generation != generation:
-            if generation is not None:
-                self._memory.discard((image_id, key))
-            return None
-        return entry.data
+        return self._memory.get((image_id, key), generation)
 
     def get(self, image_id: ImageId, key: str) -> bytes | None:
         """Return the bytes of a variant if it is in memory or on disk."""
@@ -179,7 +162,7 @@ class VariantCache:
             return None
         finally:
             os.close(descriptor)
-        self._put_memory(image_id, key, generation, data)
+        self._memory.put((image_id, key), data, generation)
         return "disk", data
 
     def open_stored(self, image_id: ImageId, key: str, data: bytes) -> bytes | BinaryIO:
@@ -207,7 +190,7 @@ class VariantCache:
                 raise NotFoundError(delivery_not_found_text(image_id))
             is_written = self._background_sweep.may_write() and self._write(image_id, key, data)
         if not is_written or len(data) <= LARGE_VARIANT_BYTES:
-            self._put_memory(image_id, key, generation, data)
+            self._memory.put((image_id, key), data, generation)
         if is_written:
             self._background_sweep.add(len(data))
 
@@ -245,12 +228,12 @@ class VariantCache:
         """Delete a variant on disk, if it is there."""
         (self._layout.variants_of(image_id) / key).unlink(missing_ok=True)
 
-    def sweep(self, *, dry_run: bool = False, is_stopped: Callable[[], bool] = never) -> tuple[int, int]:
+    def sweep(self, is_stopped: Callable[[], bool] = never, *, dry_run: bool = False) -> tuple[int, int]:
         """Evict the least recently used variants until the disk cache is within its limit.
 
         Args:
-            dry_run: Whether to delete nothing.
             is_stopped: Returns whether to stop now.
+            dry_run: Whether to delete nothing.
 
         Returns:
             The number of evicted variants and their bytes; 0 while another process does it.
@@ -299,7 +282,7 @@ class VariantCache:
         with suppress(OSError):
             os.utime(path)
         if isinstance(content, bytes):
-            self._put_memory(image_id, key, generation, content)
+            self._memory.put((image_id, key), content, generation)
         return content
 
     def _write(self, image_id: ImageId, key: str, data: bytes) -> bool:
@@ -338,10 +321,6 @@ class VariantCache:
                     count += 1
             self._observe(VariantsEvicted("image", count, size))
             log.debug("variants evicted: image=%s count=%d bytes=%d", directory.name, count, size)
-
-    def _put_memory(self, image_id: ImageId, key: str, generation: int | None, data: bytes) -> None:
-        if generation is not None:
-            self._memory.put((image_id, key), _MemoryEntry(generation, data))
 
 
 def _encode(data: bytes) -> bytes:
