@@ -75,9 +75,7 @@ class AccountService:
     _usages: UsageCache = field(
         init=False,
         repr=False,
-        default=Factory(
-            lambda self: ReadCache(self._records.database, USAGES_IN_MEMORY, lambda _: 1), takes_self=True
-        ),
+        default=Factory(lambda self: ReadCache(self._records.database, USAGES_IN_MEMORY), takes_self=True),
     )
 
     def create(

@@ -95,9 +95,7 @@ class ImageService(ImageLists):
     _cache: RecordCache = field(
         init=False,
         repr=False,
-        default=Factory(
-            lambda self: ReadCache(self._records.database, RECORDS_IN_MEMORY, lambda _: 1), takes_self=True
-        ),
+        default=Factory(lambda self: ReadCache(self._records.database, RECORDS_IN_MEMORY), takes_self=True),
     )
 
     def get(self, image: ImageRef, *, owner: Owner | None = None, public: bool = False) -> Image:

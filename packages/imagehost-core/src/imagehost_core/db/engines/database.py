@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, from_micros, to_micros
-from imagehost_core._util.lru import LRUCache
+from imagehost_core._util.lru import GenerationCache
 from imagehost_core.db.engines.dialect import Dialect, insert_statement
 from imagehost_core.ids import AccountId, ImageId
 from imagehost_core.storage.generations import CacheLease
@@ -268,12 +268,12 @@ class ReadCache(Generic[K, V]):
     Args:
         database: The database that is read.
         max_weight: The limit on the total weight of all results.
-        weigh: Returns the weight of a result.
+        weigh: Returns the weight of a result; by default the results are counted.
     """
 
-    def __init__(self, database: Database, max_weight: int, weigh: Callable[[V], int]) -> None:
+    def __init__(self, database: Database, max_weight: int, weigh: Callable[[V], int] = lambda _: 1) -> None:
         self._database = database
-        self._results: LRUCache[K, tuple[int, V]] = LRUCache(max_weight, lambda entry: weigh(entry[1]))
+        self._results: GenerationCache[K, V] = GenerationCache(max_weight, weigh)
 
     def get(self, key: K, read: Callable[[], V]) -> V:
         """Return the result of a read, from memory if nothing was committed since it was read.
@@ -284,11 +284,8 @@ class ReadCache(Generic[K, V]):
         """
         # The version is taken first: a commit before the read then only makes the result outdated at once.
         version = self._database.version()
-        if version is None:
-            return read()
-        kept = self._results.get(key)
-        if kept is not None and kept[0] == version:
-            return kept[1]
-        result = read()
-        self._results.put(key, (version, result))
+        result = self._results.get(key, version)
+        if result is None:
+            result = read()
+            self._results.put(key, result, version)
         return result
