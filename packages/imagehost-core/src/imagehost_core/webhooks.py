@@ -345,10 +345,31 @@ def parse_endpoint_url(url: str, *, allow_loopback: bool = False) -> Endpoint:
     Raises:
         ValidationError: The URL is not allowed.
     """
+    if len(url) > MAX_URL or _PRINTABLE.fullmatch(url) is None or "\\" in url:
+        raise _invalid(url, f"a URL of at most {MAX_URL} printable ASCII characters")
     try:
-        return _parse(url, allow_loopback)
-    except _InvalidEndpoint as error:
-        raise ValidationError.of("url", error.expected, quote_value(url)) from None
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise _invalid(url, "an https URL with a valid host and port") from None
+    loopback = allow_loopback and host in _LOOPBACK_NAMES
+    if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
+        raise _invalid(url, "an https URL")
+    if "@" in parts.netloc:
+        raise _invalid(url, "a URL without user and password")
+    if "#" in url:
+        raise _invalid(url, "a URL without a fragment")
+    # `urlsplit` ignores text around the brackets and accepts future IP versions (`[v1.x]`).
+    if _AUTHORITY.fullmatch(parts.netloc) is None:
+        raise _invalid(url, "a URL with only an IPv6 address in brackets")
+    if port is None:
+        port = HTTPS_PORT if parts.scheme == "https" else 80
+    if not loopback:
+        _require_public_host(url, host)
+        if port != HTTPS_PORT and port < _MIN_PORT:
+            raise _invalid(url, f"a URL whose port is {HTTPS_PORT} or at least {_MIN_PORT}")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Endpoint(url, parts.scheme == "https", host, port, target)
 
 
 def is_ip_address(host: str) -> bool:
@@ -382,55 +403,19 @@ def require_public_addresses(addresses: Iterable[str], *, allow_loopback: bool =
         require_public_address(address, allow_loopback=allow_loopback)
 
 
-class _InvalidEndpoint(Exception):
-    """A URL is not allowed.
-
-    Args:
-        expected: A description of the allowed URLs.
-    """
-
-    def __init__(self, expected: str) -> None:
-        super().__init__(expected)
-        self.expected = expected
+def _invalid(url: str, expected: str) -> ValidationError:
+    return ValidationError.of("url", expected, quote_value(url))
 
 
-def _parse(url: str, allow_loopback: bool) -> Endpoint:
-    if len(url) > MAX_URL or _PRINTABLE.fullmatch(url) is None or "\\" in url:
-        raise _InvalidEndpoint(f"a URL of at most {MAX_URL} printable ASCII characters")
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        raise _InvalidEndpoint("an https URL with a valid host and port") from None
-    loopback = allow_loopback and host in _LOOPBACK_NAMES
-    if parts.scheme != "https" and not (parts.scheme == "http" and loopback):
-        raise _InvalidEndpoint("an https URL")
-    if "@" in parts.netloc:
-        raise _InvalidEndpoint("a URL without user and password")
-    if "#" in url:
-        raise _InvalidEndpoint("a URL without a fragment")
-    # `urlsplit` ignores text around the brackets and accepts future IP versions (`[v1.x]`).
-    if _AUTHORITY.fullmatch(parts.netloc) is None:
-        raise _InvalidEndpoint("a URL with only an IPv6 address in brackets")
-    if port is None:
-        port = HTTPS_PORT if parts.scheme == "https" else 80
-    if not loopback:
-        _require_public_host(host)
-        if port != HTTPS_PORT and port < _MIN_PORT:
-            raise _InvalidEndpoint(f"a URL whose port is {HTTPS_PORT} or at least {_MIN_PORT}")
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    return Endpoint(url, parts.scheme == "https", host, port, target)
-
-
-def _require_public_host(host: str) -> None:
+def _require_public_host(url: str, host: str) -> None:
     if ":" in host or _NAME.fullmatch(host) is None:
         # Only the canonical form of an IP address is accepted: no octal, hexadecimal or short forms.
         try:
             require_public_address(host)
         except ValidationError:
-            raise _InvalidEndpoint("a public https URL") from None
+            raise _invalid(url, "a public https URL") from None
     elif len(host) > 253 or host.endswith(_INTERNAL_SUFFIXES):
-        raise _InvalidEndpoint("a URL with a public host name")
+        raise _invalid(url, "a URL with a public host name")
 
 
 def _is_global(address: IPAddress) -> bool:
