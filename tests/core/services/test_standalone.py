@@ -113,5 +113,8 @@ def test_an_upload_of_another_type_and_an_unknown_order_are_named_errors() -> No
     with memory_host() as host:
         with pytest.raises(ValidationError, match="a path, bytes or a binary file"):
             host.upload(5, owner="admin")  # type: ignore[arg-type]
+        for name in (b"x.png", Path("x.png"), 7):
+            with pytest.raises(ValidationError, match="expected a name for filename"):
+                host.upload(PHOTO, owner="admin", filename=name)  # type: ignore[arg-type]
         with pytest.raises(BadRequestError, match="-created_at"):
             host.images.list(owner="admin", sort="x")

@@ -76,7 +76,12 @@ def clean_filename(name: str | None) -> str:
 
     Args:
         name: The received name, or `None`.
+
+    Raises:
+        ValidationError: It is not text.
     """
+    if not isinstance(name, str | None):
+        raise ValidationError(errors=[FieldError("filename", "a name", quote_value(name))])
     last = re.split(r"[/\\]", name or "")[-1]
     visible = unicodedata.normalize("NFC", "".join(filter(_is_visible, last)))
     trimmed = visible.strip(STRIPPED_AT_EDGES)
