@@ -51,6 +51,29 @@ def test_the_first_start_prints_the_credentials_once(tmp_path: Path) -> None:
             _ = again.token
 
 
+CONNECT_WHEN_TOLD = """
+import os, re, socket, sys
+from imagehost_server.cli.main import main
+
+class Output:
+    def write(self, text):
+        if address := re.match("Serving http://(.+):(.+)/v1", text):
+            socket.create_connection(address.groups()).close()
+            os._exit(0)
+
+    def flush(self):
+        pass
+
+sys.stdout = Output()
+main()
+"""
+
+
+def test_a_connection_is_accepted_once_the_base_url_is_printed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CONNECT_WHEN_TOLD, "serve", "--data", str(tmp_path), "--port", "0"]
+    subprocess.run(command, check=True, timeout=120)
+
+
 @pytest.mark.slow
 def test_the_first_start_on_an_embedded_data_folder_prints_a_token(tmp_path: Path) -> None:
     with ImageHost.open(tmp_path / "data") as host:

@@ -73,7 +73,6 @@ def serve(data: Path, database: str | None, storage: str | None, **flags: object
         )
     if credentials is not None:
         click.echo(credentials.text())
-    click.echo(f"Serving {settings.base_url}")
     runner.run(data, settings)
 
 

@@ -153,6 +153,9 @@ def run(data: Path, settings: ServerSettings) -> None:
         tempfile.TemporaryFile() as configuration,
     ):
         limit_unsent_bytes(listener)
+        # Connections are accepted now, and wait for the first server process.
+        sys.stdout.write(f"Serving {settings.base_url}\n")
+        sys.stdout.flush()
         warn_of_plain_http(listener.getsockname()[0], settings)
         warn_of_stale_caches(settings)
         if sys.platform == "win32":
@@ -173,7 +176,6 @@ def _become_supervisor(*descriptors: int) -> None:
         os.environ.setdefault(name, value)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, True)
-    sys.stdout.flush()
     arguments = *descriptors, str(create_folder())
     program = f"from imagehost_server.serve.supervisor import main; main{arguments}"
     os.execv(sys.executable, [sys.executable, "-P", "-c", program])  # noqa: S606
