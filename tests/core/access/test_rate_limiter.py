@@ -224,6 +224,20 @@ def test_counts_survive_the_process(tmp_path: Path) -> None:
         counters.close()
 
 
+def test_policies_with_a_window_in_common_count_beside_each_other(tmp_path: Path) -> None:
+    clock = FrozenClock()
+    counters = RateLimitStore(tmp_path / "rate_limits", LockManager(tmp_path / "locks"), clock)
+    uploads = (Window("uploads", 60, 9), *POLICY)
+    for policy in (POLICY, uploads, POLICY, uploads):
+        counters.admit("bucket", policy)
+        clock.advance(minutes=1)
+    clock.advance(minutes=-1)
+    assert counters.peek("bucket", uploads) == {"minute": 1, "hour": 4, "uploads": 1}
+    clock.advance(minutes=-2)
+    assert counters.peek("bucket", uploads) == {"minute": 1, "hour": 4, "uploads": 1}
+    counters.close()
+
+
 def test_unused_keys_are_removed(tmp_path: Path) -> None:
     clock = FrozenClock()
     counters = RateLimitStore(tmp_path / "rate_limits", LockManager(tmp_path / "locks"), clock)

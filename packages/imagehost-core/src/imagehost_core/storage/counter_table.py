@@ -83,9 +83,7 @@ class CounterTable:
 
     def __contains__(self, key: str) -> bool:
         """Return whether a key has counters."""
-        digest = _digest(key)
-        position = self._find(digest)
-        return self._map[position : position + _DIGEST_BYTES] == digest
+        return bool(self._read_slot(key))
 
     def read(self, key: str) -> Counters:
         """Return the counters of a key."""

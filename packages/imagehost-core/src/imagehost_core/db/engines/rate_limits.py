@@ -83,7 +83,7 @@ class RateLimitStore:
 
     def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return the number of requests that each current window has admitted, by window name."""
-        counters, second = self._table.read_unlocked(key), _to_seconds(self._clock())
+        counters, second = self._table.read_unlocked(key), to_micros(self._clock()) // 1_000_000
         return _hits(counters, _current(policy, second))
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class RateLimitStore:
 
     def _admit(self, key: str, policy: RateLimitPolicy, cost: int) -> Decision:
         now = self._clock()
-        second = _to_seconds(now)
+        second = to_micros(now) // 1_000_000
         counters, current = self._table.read(key), _current(policy, second)
         hits = _hits(counters, current)
         decision = decide(policy, hits, now, cost)
@@ -144,10 +144,6 @@ def _last(counters: Counters, counter: int) -> tuple[int, int] | None:
 def _counter_id(name: str) -> int:
     """Return the id of a window's counter."""
     return crc32(name.encode()) or 1
-
-
-def _to_seconds(time: datetime) -> int:
-    return to_micros(time) // 1_000_000
 
 
 _ADMIT = "SELECT admit_request(:key, :cost, :windows, :now) AS result"
