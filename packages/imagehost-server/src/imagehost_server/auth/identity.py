@@ -108,6 +108,7 @@ class IdentityMiddleware:
         self._app = app
         self._host = host
         self._executors = executors
+        self._root_path = host.settings.root_path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond with 429, or pass the request on."""
@@ -144,11 +145,12 @@ class IdentityMiddleware:
     async def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
         """Authenticate and count a request: on the event loop if neither has to wait, else in a thread."""
         headers, ip_address = scope["headers"], str(scope["state"]["ip_address"])
-        token, by_cookie, principal, error = "", False, None, None
+        token, cookie, by_cookie, principal, error = "", None, False, None, None
         try:
-            cookie = session_cookie(headers, self._host.settings.root_path)
-            by_cookie = cookie is not None and not _has_authorization(scope)
-            token = cookie if by_cookie and cookie is not None else bearer_token(headers)
+            if b"authorization" not in dict(headers):
+                cookie = session_cookie(headers, self._root_path)
+            by_cookie = cookie is not None
+            token = bearer_token(headers) if cookie is None else cookie
         except UnauthorizedError as no_token:
             error = no_token
         else:
@@ -196,18 +198,14 @@ def is_counted(path: str) -> bool:
     return f"{path}/".startswith(PREFIXES) and path not in UNCOUNTED and not path.startswith(DOCS_ASSETS)
 
 
-def _has_authorization(scope: HTTPScope) -> bool:
-    return any(name == b"authorization" for name, _ in scope["headers"])
-
-
 def rate_limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
     """Return the headers `X-RateLimit-Limit`, `-Remaining` and `-Reset`; none if there is no limit."""
     if decision.window is None:
         return []
     return [
-        (b"x-ratelimit-limit", str(decision.limit).encode()),
-        (b"x-ratelimit-remaining", str(decision.remaining).encode()),
-        (b"x-ratelimit-reset", str(decision.reset).encode()),
+        (b"x-ratelimit-limit", b"%d" % decision.limit),
+        (b"x-ratelimit-remaining", b"%d" % decision.remaining),
+        (b"x-ratelimit-reset", b"%d" % decision.reset),
     ]
 
 

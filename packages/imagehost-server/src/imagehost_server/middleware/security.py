@@ -10,9 +10,10 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_network
+from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -420,39 +421,34 @@ def require_valid_request(scope: HTTPScope, trusted: tuple[Network, ...]) -> Non
         BadRequestError: Its headers are ambiguous. Names every error.
         ForbiddenError: It came over plain HTTP from another machine, and is no probe.
     """
-    if error := _size_error(scope):
-        raise HeadersTooLargeError(errors=[error])
-    if errors := [error for find in (_host_error, _body_length_error) if (error := find(scope))]:
+    size = sum(map(len, chain.from_iterable(scope["headers"])))
+    if size > MAX_HEADER_BYTES:
+        expected = f"at most {MAX_HEADER_BYTES} bytes"
+        raise HeadersTooLargeError(errors=[FieldError("all headers", expected, f"{size}")])
+    names = [name for name, _ in scope["headers"]]
+    if errors := [error for find in (_host_error, _body_length_error) if (error := find(scope, names))]:
         raise BadRequestError(errors=errors)
     if not is_private(scope, trusted) and not is_probe(scope):
         raise ForbiddenError(_HTTPS_ONLY)
 
 
-def _size_error(scope: HTTPScope) -> FieldError | None:
-    size = sum(len(name) + len(value) for name, value in scope["headers"])
-    if size <= MAX_HEADER_BYTES:
-        return None
-    return FieldError("all headers", f"at most {MAX_HEADER_BYTES} bytes", f"{size}")
-
-
-def _host_error(scope: HTTPScope) -> FieldError | None:
+def _host_error(scope: HTTPScope, names: Sequence[bytes]) -> FieldError | None:
     """Return an error unless there is one Host, which HTTP/1.0 does not require (RFC 9112, 3.2)."""
-    hosts = [value for name, value in scope["headers"] if name == b"host"]
-    if len(hosts) > 1:
-        return FieldError("Host", "exactly one header", f"{len(hosts)}")
+    hosts = names.count(b"host")
+    if hosts > 1:
+        return FieldError("Host", "exactly one header", f"{hosts}")
     # Some servers add an empty one where it is missing.
-    is_missing = not hosts or not hosts[0]
-    return (
-        FieldError("Host", "exactly one header", "none") if is_missing and not _is_http_1_0(scope) else None
-    )
-
-
-def _body_length_error(scope: HTTPScope) -> FieldError | None:
-    """Return an error if servers may disagree on where the body ends: request smuggling (RFC 9112, 6.1)."""
-    codings = [value.strip().lower() for name, value in scope["headers"] if name == b"transfer-encoding"]
-    if not codings:
+    if (hosts and dict(scope["headers"])[b"host"]) or _is_http_1_0(scope):
         return None
-    if any(name == b"content-length" for name, _ in scope["headers"]):
+    return FieldError("Host", "exactly one header", "none")
+
+
+def _body_length_error(scope: HTTPScope, names: Sequence[bytes]) -> FieldError | None:
+    """Return an error if servers may disagree on where the body ends: request smuggling (RFC 9112, 6.1)."""
+    if b"transfer-encoding" not in names:
+        return None
+    codings = [value.strip().lower() for name, value in scope["headers"] if name == b"transfer-encoding"]
+    if b"content-length" in names:
         return FieldError("the body's length", "one header", "Transfer-Encoding and Content-Length")
     # No coding but chunked is decoded here.
     if codings != [b"chunked"]:
@@ -561,12 +557,8 @@ class _ResponseSender:
                 for start in range(0, len(body), PIECE_BYTES):
                     piece = body[start : start + PIECE_BYTES]
                     part: HTTPResponseBodyEvent = {**message, "body": piece, "more_body": True}
-                    await self._send_part(part)
+                    await self.send(part)
                 message = {**message, "body": b""}
-        await self._send_part(message)
-
-    async def _send_part(self, message: Message) -> None:
-        """Send a message; raise ResponseCutError if the connection was closed meanwhile."""
         await self._send(message)
         if CUT in self._state:
             raise ResponseCutError
