@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.faults.trials import COLUMNS, PROPERTY, SOAK
 from tests.postgres import FAST, PostgresServer, run_postgres
+from xdist.workermanage import NodeManager
 
 TEST_SECONDS = 120.0
 """The longest time of a test that takes at most three seconds on a machine with nothing else to do."""
@@ -39,6 +40,11 @@ settings.register_profile(
 settings.register_profile("random", parent=settings.get_profile("fixed"), derandomize=False, max_examples=100)
 # A run to find new failures has other examples each time: --hypothesis-profile=random.
 settings.load_profile("random" if SOAK else "fixed")
+
+
+NodeManager.EXIT_TIMEOUT = round(TEST_SECONDS)
+"""Seconds until pytest-xdist kills a process that has no tests left. On a loaded machine, one that measures
+coverage needs more than the 10 seconds of its default to save it."""
 
 
 @pytest.hookimpl(wrapper=True)
