@@ -287,6 +287,9 @@ def test_preflight_requests_are_neither_authenticated_nor_counted(client: httpx2
         assert int(response.headers["access-control-max-age"]) > 0
         methods = set(response.headers["access-control-allow-methods"].split(", "))
         assert methods == {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
+    for path in ("/v1/keys", "/api/v1/session", "/integrations/curl.sh", "/login") * 2:
+        response = client.options(path, headers=PREFLIGHT)
+        assert (response.status_code, has_cors_headers(response)) == (204, False)
     assert client.get("/v1/gallery").headers["x-ratelimit-remaining"] == "2"
 
 

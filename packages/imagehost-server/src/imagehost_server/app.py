@@ -235,7 +235,7 @@ def canonical_path(path: str) -> str:
 class Dispatcher:
     """An ASGI application that passes a request to the delivery route or to the JSON API, by its path.
 
-    It responds to CORS preflight requests for the JSON API, which are neither authenticated nor counted.
+    It responds to CORS preflight requests for any other path, which are neither authenticated nor counted.
 
     Args:
         api: The JSON API.
@@ -265,8 +265,8 @@ class Dispatcher:
         image_path = self.delivery_path(path)
         if image_path is not None:
             await self._delivery(image_path, scope, receive, send)
-        elif is_preflight(scope) and self._cors_policy.applies_to(path):
-            await self._cors_policy.preflight_response().send(send)
+        elif is_preflight(scope):
+            await self._cors_policy.preflight_response(path).send(send)
         else:
             await self._api(scope, receive, send)
 

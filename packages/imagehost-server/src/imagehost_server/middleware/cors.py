@@ -99,11 +99,11 @@ class CorsPolicy:
             return [vary]
         return [*self._simple_headers, (b"access-control-allow-origin", origin), vary]
 
-    def preflight_response(self) -> RawResponse:
-        """Return the response to a preflight request, without `response_headers`."""
+    def preflight_response(self, path: str) -> RawResponse:
+        """Return the response to a preflight request, without `response_headers`; it may allow nothing."""
         headers = self._config.preflight_headers
         names = ("Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age")
-        fields = ((name.lower(), headers[name]) for name in names)
+        fields = ((name.lower(), headers[name]) for name in names if self.applies_to(path))
         return RawResponse(204, b"", (*fields, ("cache-control", "no-store")))
 
 
