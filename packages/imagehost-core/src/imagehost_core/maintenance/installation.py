@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from itertools import islice
 from pathlib import Path
 
 from attrs import evolve, field, frozen
@@ -34,9 +33,6 @@ from imagehost_core.settings import FOLDER, SQLITE, Settings, redact_password
 from imagehost_core.storage import BlobStore, DataLayout, LockManager, StagingArea
 from imagehost_core.storage.durable import read_file, translate_disk_errors, write_file
 from imagehost_core.storage.image_store import open_image_store
-
-_BATCH = 1_000
-"""Ids of files that one query looks up."""
 
 log = logging.getLogger(__name__)
 
@@ -219,10 +215,7 @@ class InstallationGuard:
         """
         recorded, count = image_count(self.installation.database), 0
         found: list[ImageId] = []
-        ids = self.installation.blobs.ids()
-        while batch := tuple(islice(ids, _BATCH)):
-            existing = images.existing(batch)
-            missing = [image_id for image_id in batch if image_id not in existing]
+        for _, missing in images.find_unrecorded(self.installation.blobs.ids()):
             found += missing
             if collect and not allow_many:
                 count += sum(not self.is_protected(image_id, allow_newer=allow_newer) for image_id in missing)
@@ -347,8 +340,6 @@ def _compare(installation: Installation) -> Adoption:
     """Count the images that the database and the store have in common, and those that one of them has."""
     images, count = ImageRepository(installation.database), image_count(installation.database)
     recorded = unrecorded = 0
-    ids = installation.blobs.ids()
-    while batch := tuple(islice(ids, _BATCH)):
-        existing = len(images.existing(batch))
-        recorded, unrecorded = recorded + existing, unrecorded + len(batch) - existing
+    for existing, missing in images.find_unrecorded(installation.blobs.ids()):
+        recorded, unrecorded = recorded + existing, unrecorded + len(missing)
     return Adoption(InstallationRecord(created_at=utc_now()), count, count - recorded, unrecorded)

@@ -16,7 +16,6 @@ import shutil
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -66,7 +65,6 @@ from imagehost_core.storage.durable import (
 from imagehost_core.storage.layout import IGNORED_NAMES, SECRET_BYTES
 from imagehost_core.storage.locks import lock_file, unlock_file
 
-_BATCH = 1_000
 _LOCK = "lock"
 
 
@@ -410,9 +408,8 @@ class _Restored:
 
     def _remove_deleted(self, images: ImageRepository) -> None:
         """Remove the files of images that were deleted after an earlier backup."""
-        ids = self.files.ids()
-        while batch := set(islice(ids, _BATCH)):
-            for image_id in batch - images.existing(batch):
+        for _, deleted in images.find_unrecorded(self.files.ids()):
+            for image_id in deleted:
                 self.files.delete(image_id)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import islice
 from zlib import crc32
 
 from attrs import frozen
@@ -28,6 +29,8 @@ from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.models import NO_URLS, Image, UrlBuilder
 
 _UPDATABLE = ("album_id", "description", "is_public", "filename", "updated_at")
+_BATCH = 1_000
+"""Ids that one query looks up."""
 _SELECT = "SELECT * FROM images AS item"
 _SELECT_DELIVERED = """
 SELECT item.*, accounts.signing_secret AS signing_secret, EXISTS (
@@ -142,11 +145,13 @@ class ImageRepository:
         with self.database.transaction(account_id) as transaction:
             return self.get(image_id, transaction) is not None
 
-    def existing(self, image_ids: Iterable[ImageId]) -> frozenset[ImageId]:
-        """Return those of the given ids that are ids of images."""
+    def find_unrecorded(self, image_ids: Iterator[ImageId]) -> Iterator[tuple[int, tuple[ImageId, ...]]]:
+        """Yield how many ids are ids of images, and the others, for each thousand of the given ids."""
         sql = f"SELECT id FROM images WHERE id IN {self.database.dialect.texts('ids')}"  # noqa: S608
-        rows = self.database.fetch_all(sql, {"ids": json.dumps(list(image_ids))})
-        return frozenset(ImageId(text(row, "id")) for row in rows)
+        while batch := tuple(islice(image_ids, _BATCH)):
+            rows = self.database.fetch_all(sql, {"ids": json.dumps(batch)})
+            existing = {text(row, "id") for row in rows}
+            yield len(existing), tuple(image_id for image_id in batch if image_id not in existing)
 
     def ids_by_account(
         self, account_id: AccountId, queryable: Queryable | None = None

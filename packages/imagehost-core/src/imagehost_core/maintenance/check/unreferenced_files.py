@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 
 from attrs import field, frozen
 
@@ -18,9 +17,6 @@ from imagehost_core.services.deletion import erase_files
 from imagehost_core.storage.image_store import ImageFiles
 
 log = logging.getLogger(__name__)
-
-_BATCH = 1_000
-"""Ids of files that one query looks up."""
 
 
 @frozen
@@ -149,9 +145,8 @@ class UnreferencedFileChecker:
 
     def _without_record(self, image_ids: Iterator[ImageId]) -> Iterator[ImageId]:
         """Yield those ids for which there is no record now; an upload or deletion may be in progress."""
-        while batch := tuple(islice(image_ids, _BATCH)):
-            existing = self._records.images.existing(batch)
-            yield from (image_id for image_id in batch if image_id not in existing)
+        for _, missing in self._records.images.find_unrecorded(image_ids):
+            yield from missing
 
     def _is_known(self, image_id: ImageId) -> bool:
         """Return whether an image exists, or is being deleted, which is another check's finding."""
