@@ -36,6 +36,16 @@ def test_a_single_upload_has_the_members_of_lsky(api: httpx2.Client, png: bytes)
     assert int(response.headers["content-length"]) == len(response.content)
 
 
+@pytest.mark.parametrize("path", ["//api/v1/upload", "/api/v1//upload", "/api/v1/upload/"])
+def test_superfluous_slashes_make_no_difference(
+    server: RunningServer, api: httpx2.Client, png: bytes, path: str
+) -> None:
+    files, fields = {"file": ("cat.png", png, "image/png")}, {"permission": "0"}
+    envelope = api.post(f"{server.origin}{path}", files=files, data=fields).json()
+    assert (envelope["status"], envelope["data"]["is_public"]) == (True, False)
+    assert envelope["data"]["key"] == envelope["data"]["id"]
+
+
 def test_uploads_under_v1_have_no_member_of_lsky(api: httpx2.Client, png: bytes) -> None:
     envelope = upload(api, png, "/v1", permission="0").json()
     assert list(envelope) == ["success", "data"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from litestar.enums import ScopeType
+from litestar.utils import normalize_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +42,13 @@ class LskyMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        if scope["type"] != ScopeType.HTTP or not scope["path"].startswith(PREFIX):
+        # Programs join a base URL that ends in a slash with a path that begins with one.
+        path = normalize_path(scope["path"]) if scope["type"] == ScopeType.HTTP else ""
+        if scope["type"] != ScopeType.HTTP or not f"{path}/".startswith(PREFIX):
             await self._app(scope, receive, send)
             return
-        route = (scope["method"], scope["path"])
+        route = (scope["method"], path)
+        scope["path"], scope["raw_path"] = path, path.encode()
         scope.setdefault("state", {})["field_aliases"] = FIELD_ALIASES
         if route == PROFILE:
             scope["path"], scope["raw_path"] = ACCOUNT_PATH, ACCOUNT_PATH.encode()
