@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import BytesIO
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
+from PIL import Image
 from tests.outside.browser.tabs import OpenTab, Watched, running_for_pages
 
 from imagehost_core.testing import make_image
@@ -52,6 +55,24 @@ def tab(open_tab: OpenTab, origin: str, album: int, session_cookies: StorageStat
     tab.page.goto(f"{origin}/albums/{album}")
     tab.page.locator("#grid input").nth(COUNT - 1).wait_for()
     return tab
+
+
+def test_badges_of_a_small_image_leave_its_checkbox_visible(
+    open_tab: OpenTab, origin: str, client: httpx2.Client, album: int, session_cookies: StorageState
+) -> None:
+    file, frames = BytesIO(), [Image.new("L", (64, 64), level) for level in (0, 255)]
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:])
+    data = {"album_id": str(album), "is_public": "false"}
+    client.post("/upload", files={"image": file.getvalue()}, data=data).raise_for_status()
+    page = open_tab(storage_state=session_cookies).page
+    page.goto(f"{origin}/albums/{album}")
+    page.locator(".small input").wait_for()
+    boxes = page.locator(".small input, .small .badge").evaluate_all(
+        "(all) => all.map((each) => each.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])"
+    )
+    assert len(boxes) == 3
+    rows = sorted(boxes)
+    assert all(above[1] <= below[0] for above, below in pairwise(rows)), rows
 
 
 def middle(page: Page, index: int) -> tuple[float, float]:
