@@ -228,11 +228,19 @@ def test_all_unknown_variables_are_reported_together() -> None:
     )
 
 
-def test_the_clients_token_variable_is_ignored() -> None:
-    assert (
-        settings_from_environment({"IMAGEHOST_TOKEN": "ihk_x", "IMAGEHOST_BASE_URL": "https://a/v1"}).base_url
-        == "https://a/v1"
-    )
+@pytest.mark.parametrize("name", ["IMAGEHOST_TOKEN", "IMAGEHOST_PROFILE"])
+def test_the_variables_of_the_client_are_ignored(name: str) -> None:
+    assert settings_from_environment({name: "x", "IMAGEHOST_BASE_URL": "https://a/v1"}).base_url
+
+
+@pytest.mark.parametrize(
+    "path", [path for path, _ in setting_paths(Settings) if path.endswith(("_seconds", "_bytes"))]
+)
+def test_a_duration_or_size_with_which_nothing_can_be_computed_is_an_error(path: str) -> None:
+    unit = "d" if path.endswith("_seconds") else "TiB"
+    for value in (10**30, f"{'9' * 18}{unit}"):
+        with pytest.raises(SettingsError, match="expected at most"):
+            resolve_settings([SettingsSource("imagehost.toml", {path: value})], Settings)
 
 
 @pytest.mark.parametrize(

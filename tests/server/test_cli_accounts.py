@@ -253,14 +253,14 @@ def test_the_error_of_an_invalid_expiry_names_both_forms(data: Path) -> None:
 
 
 def test_keys_are_listed_with_their_state_and_can_be_revoked(data: Path) -> None:
-    tokens = [run(data, "keys", "create", "--user", "admin", "--name", f"key {n}").strip() for n in range(3)]
+    tokens = [run(data, "keys", "create", "--user", "admin", "--name", f"key\t{n}").strip() for n in range(3)]
     with ImageHost.open(data) as host:
         ids = [key.id for key in host.keys.list(owner="admin")]
     run(data, "keys", "delete", "--user", "admin", ids[0])
     rows = [line.split("\t") for line in run(data, "keys", "list", "--user", "admin").splitlines()]
     assert [row[0] for row in rows] == ids
     assert [row[2] for row in rows] == ["revoked", "active", "active"]
-    assert [row[-1] for row in rows] == ["key 2", "key 1", "key 0"]
+    assert [row[-1] for row in rows] == ["key?2", "key?1", "key?0"]
     assert all(row[3:5] == ["never", "never"] for row in rows)
     assert not any(token in row for token in tokens for row in rows)
     with ImageHost.open(data) as host, pytest.raises(UnauthorizedError):

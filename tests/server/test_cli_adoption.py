@@ -99,6 +99,11 @@ def test_the_result_of_an_adoption_is_one_json_object(data: Path) -> None:
     }
 
 
+def test_an_adoption_of_an_empty_directory_creates_nothing(tmp_path: Path) -> None:
+    assert run("adopt", "--data", tmp_path).exit_code == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_database_without_the_images_of_the_store_is_adopted_by_force_only(data: Path) -> None:
     (data / "images").rename(data / "staging" / "away")
     result = run("adopt", "--data", data)

@@ -83,6 +83,11 @@ def test_the_file_of_the_previous_backup_stands_for_its_time(data: Path, tmp_pat
     assert run("restore", base, increment, data=tmp_path / "copy").exit_code == 0
 
 
+def test_an_increment_since_the_first_of_all_times_has_all_images(data: Path, tmp_path: Path) -> None:
+    result = run("backup", tmp_path / "all", "--since", "0001-01-01T00:00:00Z", data=data)
+    assert (result.exit_code, ": 2 images" in result.stderr) == (0, True)
+
+
 @pytest.mark.parametrize("since", ["yesterday", "2026-11-20T00:00:00", "9999-01-01T00:00:00Z", "1d", ""])
 def test_an_unknown_time_is_an_error_and_writes_no_file(data: Path, tmp_path: Path, since: str) -> None:
     result = run("backup", tmp_path / "backup", "--since", since, data=data)

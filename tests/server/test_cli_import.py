@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -56,6 +59,26 @@ def test_a_directory_is_imported_and_what_is_not_taken_is_printed(
     assert all(image.is_public for image in images.values())
     again = imagehost("import", photos, "--data", data)
     assert again.stdout.splitlines()[-1] == "0 imported, 2 unchanged, 1 omitted, 0 failed"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: other file systems have names of text only")
+def test_any_filename_is_imported_and_printed_on_one_line(
+    data: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8:strict")  # of a terminal, as with LANG=de_DE.UTF-8
+    (photos / "0.png").rename(photos / os.fsdecode(b"caf\xe9.png"))
+    (photos / "notes.txt").rename(photos / os.fsdecode(b"caf\xe9\x1b[31m\n.txt"))
+    mapping = tmp_path / "mapping.csv"
+    command = [sys.executable, "-m", "imagehost_server", "import", str(photos), "--data", str(data)]
+    result = subprocess.run(
+        [*command, "--mapping", str(mapping)], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "omitted: photos/caf??[31m?.txt: not a JPEG, PNG, WebP or GIF",
+        "2 imported, 0 unchanged, 1 omitted, 0 failed",
+    ]
+    assert b"photos/caf\xe9.png," in mapping.read_bytes()
 
 
 def test_json_has_an_object_per_file_and_the_counts(imagehost: Command, data: Path, photos: Path) -> None:

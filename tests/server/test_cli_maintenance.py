@@ -114,6 +114,20 @@ def test_a_line_for_people_says_what_was_expected_and_what_to_do(data: Path) -> 
     assert fsck(data, "--repair").stdout.splitlines()[-2].endswith("1 finding, 0 repaired")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="NOT TESTED: the system has no full device")
+@pytest.mark.parametrize(("command", "status"), [("fsck", 8), ("config", 1), ("gc", 1)])
+def test_output_to_a_full_disk_is_an_error_of_one_line(data: Path, command: str, status: int) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "imagehost_server", command, "--data", data],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (result.returncode, result.stderr) == (status, "Error: No space left on device\n")
+
+
 def test_an_undamaged_directory_takes_one_line(data: Path) -> None:
     assert fsck(data).output == f"Checked 2 images in {data}: nothing is wrong\n"
 

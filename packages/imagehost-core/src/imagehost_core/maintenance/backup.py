@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -175,7 +175,7 @@ class BackupService:
         created_at = self._clock()
         if since is not None and since > created_at:
             raise ValidationError(f"expected a time before {to_rfc3339(created_at)} for since")
-        first = None if since is None else since - OVERLAP
+        first = None if since is None else max(since, datetime.fromtimestamp(0, UTC)) - OVERLAP
         with translate_disk_errors(), ExitStack() as stack:
             scratch = stack.enter_context(self._files.staging.temporary_directory())
             self._files.staging.require_free_space(self._records.database.size_bytes)

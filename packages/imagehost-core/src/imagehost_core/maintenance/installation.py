@@ -279,17 +279,20 @@ def adopt(
             progress, or a version is not supported.
         UnavailableError: The database or the store does not respond.
     """
-    layout = DataLayout(Path(directory).resolve())
-    with translate_disk_errors(), open_installation(layout, settings or Settings()) as installation:
+    layout, chosen = DataLayout(Path(directory).resolve()), settings or Settings()
+    nothing = f"expected the data of a host but {layout.root} and what it uses are empty"
+    is_local = (chosen.database, chosen.storage.url) == (SQLITE, FOLDER)
+    # To open a database is to create it: the next command would take it for a host.
+    if is_local and not (layout.database.exists() or layout.images.exists()):
+        raise InstallationError(nothing)
+    with translate_disk_errors(), open_installation(layout, chosen) as installation:
         places = installation.places()
         for place in places:
             if place.record is not None:
                 require_supported(place.record, place.name)
         own, records, images = places
         if not any(place.record or place.has_data for place in places):
-            raise InstallationError(
-                f"expected the data of a host but {layout.root} and what it uses are empty"
-            )
+            raise InstallationError(nothing)
         if images.record is not None and images.record.state is RecordState.RESTORING:
             raise InstallationError(
                 f"expected a whole host but a restore to {images.name} is in progress or was interrupted"

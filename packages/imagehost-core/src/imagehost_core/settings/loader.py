@@ -114,8 +114,8 @@ def from_environment(
     )
 
 
-OTHER_VARIABLES = frozenset({PREFIX + "TOKEN", PREFIX + "DATA"})
-"""Variables with the same prefix that are no settings: `TOKEN` of the client, `DATA` of the command line."""
+OTHER_VARIABLES = frozenset({PREFIX + "TOKEN", PREFIX + "PROFILE", PREFIX + "DATA"})
+"""Variables with this prefix that are no settings: two of the client, and `DATA` of the command line."""
 
 _KUBERNETES = re.compile(
     PREFIX + r"(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)"
@@ -243,7 +243,12 @@ def _read(
     quantity = next((each for suffix, each in _QUANTITIES.items() if path.endswith(suffix)), None)
     try:
         parsed = value.strip() if isinstance(value, str) else value
-        return _parse(annotation, parsed if quantity is None else quantity.without_unit(parsed))
+        if quantity is None:
+            return _parse(annotation, parsed)
+        number = _parse(annotation, quantity.without_unit(parsed))
+        if isinstance(number, int | float) and number > quantity.most:
+            raise ValueError(f"at most {quantity.most}")
+        return number
     except ValueError as error:
         expected = f"{error}{f', or {quantity.example}' if quantity else ''}"
         name = _name(path, source.origin)
@@ -259,10 +264,12 @@ class Quantity:
     Attributes:
         units: The value of each unit.
         example: A text with a unit, for errors.
+        most: The largest value with which sums, times and the database can be computed.
     """
 
     units: Mapping[str, int]
     example: str
+    most: int
 
     def without_unit(self, value: object) -> object:
         """Return the number of a text like `10GiB`; any other value as it is."""
@@ -279,10 +286,11 @@ SIZE = Quantity(
     | {f"{prefix}iB": 1024**power for power, prefix in enumerate("KMGT", 1)}
     | {f"{'k' if prefix == 'K' else prefix}B": 1000**power for power, prefix in enumerate("KMGT", 1)},
     "a size like 10GiB",
+    10**18 - 1,
 )
 """Sizes in bytes, with units of 1024 (IEC 80000-13) or of 1000 (SI)."""
-DURATION = Quantity({"s": 1, "m": 60, "h": 3_600, "d": 86_400}, "a duration like 30s or 24h")
-"""Durations in seconds."""
+DURATION = Quantity({"s": 1, "m": 60, "h": 3_600, "d": 86_400}, "a duration like 30s or 24h", 36_500 * 86_400)
+"""Durations in seconds, of at most 100 years."""
 _QUANTITIES = {"_bytes": SIZE, "_seconds": DURATION}
 """The kinds of settings with units, by the end of their names."""
 

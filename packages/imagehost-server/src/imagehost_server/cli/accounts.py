@@ -20,7 +20,7 @@ from imagehost_core.lists import MAX_PER_PAGE
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Role, Scope
 from imagehost_core.settings import DURATION, SIZE, SettingsError
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
-from imagehost_server.cli.common import counted, data_option, open_host
+from imagehost_server.cli.common import counted, data_option, one_line, open_host
 from imagehost_server.http.body import parse_timestamp
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -283,7 +283,7 @@ def _key_columns(key: ApiKey, now: datetime) -> tuple[str, ...]:
     expired = key.expires_at is not None and key.expires_at <= now
     state = "revoked" if key.revoked_at else "expired" if expired else "active"
     times = (to_rfc3339(time) if time else "never" for time in (key.expires_at, key.last_used_at))
-    return key.id, key.prefix, state, *times, " ".join(sorted(key.scopes)), key.name
+    return key.id, key.prefix, state, *times, " ".join(sorted(key.scopes)), one_line(key.name)
 
 
 def _parse_limit(text: str) -> tuple[str, int | None]:
@@ -309,7 +309,7 @@ def _parse_quota(text: str) -> int | None:
     size = SIZE.without_unit(text)
     if text == "default":
         return None
-    if isinstance(size, int):
+    if isinstance(size, int) and size <= SIZE.most:
         return size
     if _NUMBER.fullmatch(text):
         return int(text)

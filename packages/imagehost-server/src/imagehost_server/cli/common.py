@@ -96,6 +96,8 @@ def cli_errors() -> Iterator[None]:
     """Turn expected errors of a block into a one-line message and exit status 1, without traceback."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # click ends the command, without a message
     except OSError as error:
         raise click.ClickException(_describe(error)) from error
     except (ImageHostError, SettingsError) as error:
@@ -107,6 +109,14 @@ def _describe(error: OSError) -> str:
     if error.strerror is None:
         return str(error)
     return error.strerror if error.filename is None else f"{error.strerror}: {error.filename}"
+
+
+def one_line(text: str) -> str:
+    """Return text of others, such as a filename, with `?` for what would end the line or change the terminal.
+
+    That includes the bytes of a filename that are not UTF-8, which standard output may refuse to encode.
+    """
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def counted(number: int, noun: str) -> str:

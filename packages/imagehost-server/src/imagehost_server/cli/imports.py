@@ -20,7 +20,7 @@ from imagehost_core.maintenance.importers.service import (
     ImportStatus,
 )
 from imagehost_core.maintenance.importers.sources import SourceItem
-from imagehost_server.cli.common import cli_errors, counted, data_option, open_host, show_status
+from imagehost_server.cli.common import cli_errors, counted, data_option, one_line, open_host, show_status
 
 NOT_TAKEN = (ImportStatus.OMITTED, ImportStatus.FAILED)
 """The outcomes that the report lists."""
@@ -62,7 +62,7 @@ class _CsvWriter(Protocol):
 @click.option("--remove-exif", is_flag=True, default=None, help="Remove EXIF, XMP and IPTC metadata.")
 @click.option(
     "--mapping",
-    type=click.File("w", lazy=False),
+    type=click.File("w", encoding="utf-8", errors="surrogateescape", lazy=False),
     metavar="FILE",
     help="Write a CSV file of sources, ids and URLs.",
 )
@@ -160,7 +160,7 @@ class _Report:
             click.echo(json.dumps(entry))
         elif result.status in NOT_TAKEN:
             show_status()
-            click.echo(f"{result.status}: {result.source_id}: {result.reason}")
+            click.echo(one_line(f"{result.status}: {result.source_id}: {result.reason}"))
         show_status(f"{self.counts.total()} of {counted(self._found, 'file')} found so far")
 
     def finish(self) -> None:

@@ -25,7 +25,16 @@ from imagehost_server.serve import runner
 from imagehost_server.settings import load
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """The commands, whose expected errors have one line, also those of their output, such as a full disk."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        with cli_errors():
+            return super().invoke(ctx)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="imagehost-server")
 def main() -> None:
     """Run and manage an image host: upload images, serve them in any size and format."""

@@ -22,6 +22,7 @@ from imagehost_server.cli.common import (
     counted,
     data_option,
     load_settings,
+    one_line,
     open_host,
     progress_bar,
     require_owner,
@@ -81,7 +82,7 @@ class CheckReport:
             click.echo(('{"findings": [\n' if is_first else ",\n") + json.dumps(value), nl=False)
         else:
             repaired = f" [repaired: {finding.repair}]" if finding.is_repaired else ""
-            click.echo(f"{kind}: {finding.id}: {finding.details}{repaired}")
+            click.echo(one_line(f"{kind}: {finding.id}: {finding.details}{repaired}"))
 
     def finish(self, status: ExitStatus, error: str) -> int:
         """Print the end of the report, and return the exit status.
@@ -223,7 +224,14 @@ def fsck(context: click.Context, data: Path, repair: bool, quick: bool, as_json:
       32  the check was interrupted
     """  # noqa: D301 - the escape sequence is click's
     report = CheckReport(data, repair=repair, quick=quick, as_json=as_json)
-    context.exit(_run(report, data, repair=repair, quick=quick))
+    try:
+        with cli_errors():
+            status = _run(report, data, repair=repair, quick=quick)
+    except click.ClickException as failure:
+        # The report cannot be written: the status of such an error is that of a repair here.
+        failure.show()
+        status = int(ExitStatus.FAILED)
+    context.exit(status)
 
 
 @click.command()
