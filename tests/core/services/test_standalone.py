@@ -60,6 +60,8 @@ def test_all_sources_and_spellings_of_parameters_give_the_same_variant(tmp_path:
     expected = render(PHOTO, "w=50&h=40&fit=inside&fm=png")
     assert expected == render(path, {"w": "50", "h": "40", "fit": "inside", "fm": "png"})
     assert expected == render(str(path), w=50, h=40, fit="inside", fm="png")
+    for data in (bytearray(PHOTO), memoryview(PHOTO)):
+        assert expected == render(data, "w=50&h=40&fit=inside&fm=png")
     assert expected == render(BytesIO(PHOTO), Transform(50, 40, fit=Fit.INSIDE, format=Format.PNG))
     assert inspect(path) == inspect(PHOTO) == inspect(BytesIO(PHOTO))
 

@@ -140,13 +140,14 @@ def test_auto_rename_keeps_the_original_filename(host: ImageHost, samples: dict[
 
 def test_description_album_and_visibility_are_stored(host: ImageHost, samples: dict[str, bytes]) -> None:
     album = host.albums.create(owner="admin", name="Cats")
-    image = host.upload(
-        samples["photo.jpg"], owner="admin", album_id=str(album.id), description="A cat", is_public=False
-    )
-    assert (image.album_id, image.description, image.is_public) == (album.id, "A cat", False)
-    assert host.images.get(image.id, owner="admin") == image
-    assert [each.id for each in host.images.list(owner="admin", album_id=album.id)] == [image.id]
-    assert image.id not in [each.id for each in host.gallery()]
+    for album_id in (str(album.id), album):
+        image = host.upload(
+            samples["photo.jpg"], owner="admin", album_id=album_id, description="A cat", is_public=False
+        )
+        assert (image.album_id, image.description, image.is_public) == (album.id, "A cat", False)
+        assert host.images.get(image.id, owner="admin") == image
+        assert next(iter(host.images.list(owner="admin", album_id=album.id))).id == image.id
+        assert image.id not in [each.id for each in host.gallery()]
 
 
 def test_an_owner_is_an_account_or_its_name(host: ImageHost, samples: dict[str, bytes]) -> None:
@@ -195,7 +196,7 @@ def test_every_kind_of_source_gives_the_same_master(
             staged.write(byte)
         created = [
             host.upload(source, owner="admin", convert_to_webp=False)
-            for source in (data, path, str(path), file, stream, staged)
+            for source in (data, path, str(path), file, stream, staged, bytearray(data), memoryview(data))
         ]
     assert {image.sha256 for image in created} == {sha256(data).hexdigest()}
     assert [image.original_filename for image in created] == [
@@ -203,8 +204,7 @@ def test_every_kind_of_source_gives_the_same_master(
         "from a path.jpg",
         "from a path.jpg",
         "from a path.jpg",
-        "image",
-        "image",
+        *["image"] * 4,
     ]
     assert created[0].filename == "image.jpg"
 

@@ -33,6 +33,7 @@ from imagehost_core._util.fields import (
 from imagehost_core.errors import FieldError, ValidationError, misspelled_names, quote_value
 from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
 from imagehost_core.ids import AlbumId, parse_album_id
+from imagehost_core.models import Album
 
 MAX_FILENAME_BYTES = 255
 """The longest file name, in bytes of UTF-8: the limit of the common file systems."""
@@ -156,7 +157,7 @@ BOOLEANS: dict[str, bool] = {"true": True, "1": True, "false": False, "0": False
 class UploadKeywords(TypedDict, total=False):
     """The options of an upload as keyword arguments: the attributes of `UploadOptions`."""
 
-    album_id: int | str | None
+    album_id: Album | int | str | None
     description: str
     quality: int | None
     format: Format | str | None
@@ -166,8 +167,10 @@ class UploadKeywords(TypedDict, total=False):
     is_public: bool
 
 
-def _convert_album_id(value: int | str | None) -> AlbumId | None:
+def _convert_album_id(value: Album | int | str | None) -> AlbumId | None:
     """Return an album id; an invalid value is returned unchanged, for `_validate` to report."""
+    if isinstance(value, Album):
+        return value.id
     try:
         return None if value is None else parse_album_id(value)
     except ValidationError:
@@ -185,7 +188,7 @@ class UploadOptions:
     """Validated options of an upload.
 
     Attributes:
-        album_id: The album of the new image, as an integer or its decimal text, or `None`.
+        album_id: The album of the new image, given as itself or as its id, or `None`.
         description: Up to 2,000 characters.
         quality: 1–100 to re-encode the image, or `None`.
         format: The format to store, or its name in `STORED_FORMATS` in any case; `None` is `auto`.
@@ -327,5 +330,5 @@ def _parse_field(name: str, attribute: str, text: str, errors: list[FieldError])
 def require_source(source: object) -> None:
     """Raise ValidationError unless a value can be the source of an image."""
     is_file = hasattr(source, "read") and not isinstance(source, TextIOBase)
-    if not is_file and not isinstance(source, bytes | str | os.PathLike):
+    if not is_file and not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview):
         raise ValidationError.of("source", "a path, bytes or a binary file", quote_value(source))

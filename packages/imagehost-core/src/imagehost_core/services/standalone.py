@@ -31,7 +31,7 @@ from imagehost_core.uploads import require_source
 from imagehost_core.workers.costs import render_cost
 from imagehost_core.workers.executor import ImageExecutor
 
-FileSource = str | os.PathLike[str] | bytes | BinaryIO
+FileSource = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 """An image file; text is a path. A file object is read from its position to its end."""
 
 
@@ -107,8 +107,8 @@ def _executor(_pid: int) -> ImageExecutor:
 def _read(source: FileSource) -> bytes:
     require_source(source)
     name = "the file"
-    if isinstance(source, bytes):
-        data = source
+    if isinstance(source, bytes | bytearray | memoryview):
+        data = bytes(source)
     elif isinstance(source, str | os.PathLike):
         path = Path(source)
         require_file_size(path.name, path.stat().st_size)

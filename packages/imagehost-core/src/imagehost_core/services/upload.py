@@ -26,11 +26,11 @@ from imagehost_core.headers.scanner import scan
 from imagehost_core.ids import ID_LENGTH, MAX_ALBUM_ID, ImageId, base62, new_image_id
 from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.limits import account_key, require_quota
-from imagehost_core.models import Account, Image
+from imagehost_core.models import Account, Album, Image
 from imagehost_core.observer import UploadEnded
 from imagehost_core.services.albums import require_album
 from imagehost_core.services.idempotency import ResultRecorder
-from imagehost_core.services.references import Owner, get_account
+from imagehost_core.services.references import AlbumRef, Owner, get_account
 from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import Settings
 from imagehost_core.storage import StagedFile
@@ -52,7 +52,7 @@ from imagehost_core.workers.executor import ImageExecutor
 
 log = logging.getLogger(__name__)
 
-UploadSource = StagedFile | str | os.PathLike[str] | bytes | BinaryIO
+UploadSource = StagedFile | str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 """The source of an upload; text is a path. A file object is read from its position to its end."""
 
 
@@ -169,9 +169,9 @@ class UploadService:
         errors.raise_if_any()
         return parsed
 
-    def _require_album(self, value: int | str | None, account: Account) -> None:
-        """Raise ValidationError if a value is the id of an album, but not of one of the account."""
-        album_id = parse_positive_int(value, MAX_ALBUM_ID)
+    def _require_album(self, album: AlbumRef | None, account: Account) -> None:
+        """Raise ValidationError if a value is an album or its id, but not one of the account."""
+        album_id = parse_positive_int(album.id if isinstance(album, Album) else album, MAX_ALBUM_ID)
         require_album(self._records.albums, album_id, account.id)
 
     def _previous_result(self, idempotency: ResultRecorder | None) -> Image | None:
@@ -194,8 +194,8 @@ class UploadService:
             return
         require_source(source)
         with self._files.staging.stage() as staged:
-            if isinstance(source, bytes):
-                staged.write(source)
+            if isinstance(source, bytes | bytearray | memoryview):
+                staged.write(bytes(source))
             elif isinstance(source, str | os.PathLike):
                 with Path(source).open("rb") as file:
                     _copy(file, staged)
