@@ -124,7 +124,11 @@ def test_a_parameter_without_a_value_is_rejected(name: str, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("w", "5"), ("h", "5"), ("q", "5"), ("fit", "cover"), ("fm", "jpg")]
+    ("name", "value"),
+    [
+        *[("w", "5"), ("h", "5"), ("q", "5"), ("fit", "cover"), ("fm", "jpg")],
+        *[("exp", "5"), ("sig", ""), ("share", "ihl_1")],
+    ],
 )
 def test_a_repeated_parameter_is_rejected_even_with_the_same_value(name: str, value: str) -> None:
     assert rejected_parameters(f"{name}={value}&{name}={value}") == [name]

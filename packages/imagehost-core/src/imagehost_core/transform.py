@@ -40,6 +40,8 @@ MAX_QUALITY = 100
 
 TRANSFORM_PARAMETERS = ("w", "h", "q", "fit", "fm")
 """The names of the transform parameters."""
+ACCESS_PARAMETERS = ("exp", "sig", "share")
+"""The names of the other parameters of a delivery URL; they change who may see an image."""
 MAX_PARAMETERS = 64
 """The largest number of parameters in a query, known and unknown."""
 
@@ -197,7 +199,7 @@ def parse_transform(query: TransformSource = "", *, extension: str | None = None
     for name, value in _parse_query(query):
         if name in values:
             errors.append(FieldError(name, "one value", "several"))
-        elif name in TRANSFORM_PARAMETERS:
+        elif name in (*TRANSFORM_PARAMETERS, *ACCESS_PARAMETERS):
             values[name] = value
 
     def integer(name: str, maximum: int) -> int | None:
