@@ -83,6 +83,14 @@ def test_the_file_of_the_previous_backup_stands_for_its_time(data: Path, tmp_pat
     assert run("restore", base, increment, data=tmp_path / "copy").exit_code == 0
 
 
+def test_a_host_whose_disk_refuses_uploads_can_be_backed_up(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IMAGEHOST_STORAGE_MIN_FREE_BYTES", str(10**17))
+    result = run("backup", tmp_path / "backup", data=data)
+    assert (result.exit_code, ": 2 images" in result.stderr) == (0, True)
+
+
 def test_an_increment_since_the_first_of_all_times_has_all_images(data: Path, tmp_path: Path) -> None:
     result = run("backup", tmp_path / "all", "--since", "0001-01-01T00:00:00Z", data=data)
     assert (result.exit_code, ": 2 images" in result.stderr) == (0, True)

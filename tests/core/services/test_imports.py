@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -93,6 +94,14 @@ def test_an_import_that_was_interrupted_continues(host: ImageHost, folder: Path,
         "b.webp",
         "c.webp",
     ]
+
+
+def test_a_file_that_is_offered_at_the_same_time_again_is_stored_once(host: ImageHost, folder: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(lambda _: imported(host, folder), range(4)))
+    assert len({run["photos/a.png"].image_id for run in runs}) == 1
+    assert sum(run["photos/a.png"].status is IMPORTED for run in runs) == 1
+    assert len(list(host.images.iter(owner="admin"))) == len(host.albums.list(owner="admin").items) == 3
 
 
 def test_an_imported_image_that_was_deleted_stays_deleted(host: ImageHost, folder: Path) -> None:

@@ -44,7 +44,7 @@ from imagehost_core.maintenance.snapshot import Snapshot
 from imagehost_core.models import Image
 from imagehost_core.storage import MASTER, BlobStore, DataLayout
 from imagehost_core.storage.blob_store import derivative_name
-from imagehost_core.storage.durable import translate_disk_errors
+from imagehost_core.storage.durable import require_free_bytes, translate_disk_errors
 from imagehost_core.storage.image_store import ImageFiles
 
 FORMAT = 1
@@ -178,7 +178,7 @@ class BackupService:
         first = None if since is None else max(since, datetime.fromtimestamp(0, UTC)) - OVERLAP
         with translate_disk_errors(), ExitStack() as stack:
             scratch = stack.enter_context(self._files.staging.temporary_directory())
-            self._files.staging.require_free_space(self._records.database.size_bytes)
+            require_free_bytes(scratch, self._records.database.size_bytes, 0)
             copy = scratch / DATABASE
             self._records.database.copy_to(copy)
             snapshot = stack.enter_context(closing(Snapshot(copy)))

@@ -15,7 +15,7 @@ from attrs import define, evolve, field, frozen
 
 from imagehost_core.db.engines.database import Database, Transaction, text
 from imagehost_core.db.repositories.repositories import Repositories
-from imagehost_core.errors import ImageHostError, InsufficientStorageError, NotFoundError
+from imagehost_core.errors import ConflictError, ImageHostError, InsufficientStorageError, NotFoundError
 from imagehost_core.formats import SNIFF_BYTES, sniff
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.maintenance.importers.sources import (
@@ -110,13 +110,32 @@ class ImportRepository:
         )
         return None if row is None else text(row, "result_id")
 
-    def put(self, transaction: Transaction, account_id: AccountId, source: str, result_id: str) -> None:
-        """Record what was created from a source, in the transaction that creates it."""
-        transaction.execute(
+    def put(
+        self, transaction: Transaction, account_id: AccountId, source: str, result_id: str, previous: str
+    ) -> None:
+        """Record what was created from a source, in the transaction that creates it.
+
+        Args:
+            transaction: The transaction.
+            account_id: The account.
+            source: The source.
+            result_id: The id of what was created.
+            previous: The id of what was deleted since, which it replaces, or "".
+
+        Raises:
+            _ImportedError: Another import, or the same one, has recorded another result meanwhile.
+        """
+        if not transaction.execute(
             "INSERT INTO imports (account_id, source, result_id) VALUES (:account, :source, :result) "
-            "ON CONFLICT (account_id, source) DO UPDATE SET result_id = excluded.result_id",
-            {"account": account_id, "source": source, "result": result_id},
-        )
+            "ON CONFLICT (account_id, source) DO UPDATE SET result_id = excluded.result_id "
+            "WHERE imports.result_id = :previous",
+            {"account": account_id, "source": source, "result": result_id, "previous": previous},
+        ):
+            raise _ImportedError
+
+
+class _ImportedError(ConflictError):
+    """A source that was imported meanwhile."""
 
 
 @frozen
@@ -126,12 +145,13 @@ class _Recorder:
     _imports: ImportRepository = field(repr=False)
     account: Account
     source: str
+    previous: str = ""
 
     def previous_result(self) -> str | None:
         return None
 
     def record_result(self, transaction: Transaction, result: str) -> None:
-        self._imports.put(transaction, self.account.id, self.source, result)
+        self._imports.put(transaction, self.account.id, self.source, result, self.previous)
 
 
 @define
@@ -246,6 +266,8 @@ class ImportService:
             )
         except InsufficientStorageError:
             raise
+        except _ImportedError:
+            return self._import(item, owner, options, albums)
         except (ImageHostError, OSError) as error:
             return ImportResult(item.id, ImportStatus.FAILED, reason=str(error))
         return ImportResult(item.id, ImportStatus.IMPORTED, image.id)
@@ -278,14 +300,16 @@ class ImportService:
                 return self._albums.get(previous, owner=account).id
             except NotFoundError:
                 log.info("album was deleted since an earlier import: album=%s", previous)
-        created = self._albums.create(
-            owner=account,
-            name=album.name,
-            description=_valid_text(album.description),
-            is_public=bool(album.is_public),
-            idempotency=_Recorder(self._imports, account, source),
-        )
-        return created.id
+        try:
+            return self._albums.create(
+                owner=account,
+                name=album.name,
+                description=_valid_text(album.description),
+                is_public=bool(album.is_public),
+                idempotency=_Recorder(self._imports, account, source, previous or ""),
+            ).id
+        except _ImportedError:
+            return self._create_album(account, album)
 
 
 def _valid_text(text: str) -> str:
