@@ -111,6 +111,15 @@ def test_every_command_in_the_text_of_a_page_exists(workspace: Path) -> None:
                     parse(name, arguments)
 
 
+def test_scheduled_commands_have_absolute_paths_as_cron_and_systemd_search_no_environment(
+    workspace: Path,
+) -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (workspace / "docs").rglob("*.md"))
+    programs = re.findall(r"(?m)^(?:ExecStart=|\d+ \d+ \* \* \S+ +imagehost +)(\S+)", text)
+    assert len(programs) > 4
+    assert set(programs) == {"/opt/imagehost/bin/imagehost"}
+
+
 def test_every_page_with_commands_is_run_or_says_why_not(workspace: Path) -> None:
     listed = {*RUN_HERE, *RUN_BY, *REASONS}
     names = {f"{page.split('/')[0]}/" if "/" in page else page for page, _ in pages(workspace)}
