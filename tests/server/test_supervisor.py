@@ -224,6 +224,16 @@ def test_a_start_that_fails_is_reported_and_ends_the_supervisor(tmp_path: Path) 
     assert errors.count("failed to start") == 1
 
 
+@pytest.mark.slow
+def test_an_error_of_a_process_is_in_the_log(tmp_path: Path) -> None:
+    raising = FAILING.replace("return lambda: failing", "raise OSError('expected a certificate')")
+    (tmp_path / "raising.py").write_text(raising, encoding="utf-8")
+    with supervise(tmp_path, "raising") as supervisor:
+        assert supervisor.stderr is not None
+        line = supervisor.stderr.readline()
+        assert line.endswith(' imagehost.server server worker failed cause="expected a certificate"\n')
+
+
 def test_the_event_loop_that_serves_requests_answers_pings(tmp_path: Path) -> None:
     settings, _ = load(tmp_path, {}, {})
     config = ServerConfig(tmp_path, settings)

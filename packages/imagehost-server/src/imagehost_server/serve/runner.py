@@ -26,6 +26,7 @@ from imagehost_core.errors import EngineUnavailableError
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import create_folder
 from imagehost_server.serve.allocator import ALLOCATOR_VARIABLES
+from imagehost_server.serve.tls import create_context
 from imagehost_server.serve.transport import limit_unsent_bytes
 from imagehost_server.settings import ServerSettings, is_loopback
 
@@ -217,12 +218,8 @@ def require_valid_certificate(certificate: str | None, key: str | None) -> None:
     Raises:
         OSError: A file cannot be read or is not valid PEM, or the key is not the certificate's.
     """
-    if certificate is None:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
-    except OSError as error:
-        raise OSError(f"expected a certificate in {certificate} and its key in {key}: {error}") from error
+    if certificate is not None:
+        create_context(certificate, key or certificate)
 
 
 def raise_file_limit(count: int) -> None:

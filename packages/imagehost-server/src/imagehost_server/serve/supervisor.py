@@ -88,7 +88,12 @@ class ServerProcess(multiprocess.Process):
         from imagehost_server.serve.server import EventDrivenServer
 
         self._server = EventDrivenServer(cast("ServerConfig", self.config))
-        super().target(sockets)
+        try:
+            super().target(sockets)
+        except Exception as error:
+            # In the format of the log: multiprocessing prints a traceback.
+            logger.exception("server worker failed", extra={"fields": {"cause": str(error)}})
+            sys.exit(1)
 
     def pong(self) -> None:
         """Handle a message; the event loop that serves requests answers it, so one that hangs is noticed."""

@@ -31,10 +31,16 @@ def create_context(certificate: str, key: str) -> ssl.SSLContext:
     Args:
         certificate: Path of the PEM file with the certificate and its chain.
         key: Path of the PEM file with the key.
+
+    Raises:
+        OSError: A file cannot be read or is not valid PEM, or the key is not the certificate's.
     """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificate, key)
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise OSError(f"expected a certificate in {certificate} and its key in {key}: {error}") from error
     return context
 
 
