@@ -258,7 +258,7 @@ def test_the_output_of_config_is_a_settings_file_with_equal_settings(tmp_path: P
         "IMAGEHOST_SERVER_TLS_CERT": 'C:\\certs\\"é".pem\t\x7f',
         "IMAGEHOST_SERVER_TLS_KEY": "# key",
         "IMAGEHOST_DELIVERY_PRIVATE": "unlisted",
-        "IMAGEHOST_HTTP_BODY_TIMEOUT_SECONDS": "1e30",
+        "IMAGEHOST_HTTP_BODY_TIMEOUT_SECONDS": "1e-7",
         "IMAGEHOST_LIMITS_QUOTA_BYTES": "999999999999",
     }
     settings, resolved = load(tmp_path / "old", flags, variables)
