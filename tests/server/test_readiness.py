@@ -38,6 +38,7 @@ PROXIED = {"X-Forwarded-For": "192.0.2.7"}
 def _checks_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a check take longer than in production: it starts an image worker, here beside other tests."""
     monkeypatch.setattr(service, "CHECK_SECONDS", 60.0)
+    monkeypatch.setattr("imagehost_core.maintenance.service.WORKER_SECONDS", 50.0)
 
 
 @contextmanager
@@ -171,6 +172,7 @@ def test_a_problem_is_logged_when_it_changes_and_once_a_minute_while_it_lasts(
                 assert lines == ([found] if found and now >= last_logged + REPEAT_SECONDS else [])
             last_logged, reason = now if lines else last_logged, found
     finally:
+        logger.setLevel(logging.NOTSET)
         logger.removeHandler(handler)
 
 

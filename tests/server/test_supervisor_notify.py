@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -53,13 +54,17 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceM
 
 
 @pytest.mark.slow
-def test_ready_is_sent_once_the_port_responds_and_stopping_at_the_end(
+def test_ready_is_sent_and_logged_once_the_port_responds_and_stopping_at_the_end(
     manager: ServiceManager, tmp_path: Path
 ) -> None:
     port = free_port("127.0.0.1")
     command = [sys.executable, "-m", "imagehost_server", "serve", "--port", str(port)]
     variables = {"NOTIFY_SOCKET": manager.address, "IMAGEHOST_DATA": str(tmp_path / "data")}
-    process = subprocess.Popen(command, env=os.environ | variables, stdout=subprocess.DEVNULL)
+    log = tmp_path / "log"
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            command, env=os.environ | variables, stdout=subprocess.DEVNULL, stderr=stderr
+        )
     try:
         assert manager.receive() == "READY=1"
         with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30) as response:
@@ -73,6 +78,15 @@ def test_ready_is_sent_once_the_port_responds_and_stopping_at_the_end(
     finally:
         process.kill()
         process.wait()
+    events = re.findall(
+        r"imagehost\.server (server (?:ready pids=\d+|reloading|stopping))$", log.read_text(), re.M
+    )
+    assert [event.partition("=")[0] for event in events] == [
+        "server ready pids",
+        "server reloading",
+        "server ready pids",
+        "server stopping",
+    ]
 
 
 def test_without_a_service_manager_a_report_raises_no_exception(

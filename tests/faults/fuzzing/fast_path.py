@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import logging
 from functools import cache
 
 from attrs import frozen
@@ -103,7 +102,6 @@ class Fixture:
 @cache
 def fixture() -> Fixture:
     """Return a host with a public and a private image."""
-    logging.getLogger("imagehost").setLevel(logging.CRITICAL)
     settings = ServerSettings(base_url="http://127.0.0.1:8000/v1", trusted_proxies=("10.0.0.0/8",))
     host = ImageHost.open(settings=settings)
     atexit.register(host.close)

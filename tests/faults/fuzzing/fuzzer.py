@@ -7,6 +7,7 @@ input that violates the property, and writes it to a file.
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -19,6 +20,7 @@ from tests.faults.fuzzing.targets import TARGETS, load
 
 def main(program: str, name: str, corpus: str, *options: str) -> None:
     """Write the corpus and the dictionary of a target, and run it."""
+    logging.getLogger("imagehost").setLevel(logging.CRITICAL)
     settings, target = TARGETS[name], load(name)
     directory = Path(corpus)
     for number, data in enumerate((*target.seeds(), *target.FINDINGS)):

@@ -146,11 +146,14 @@ class Supervisor(multiprocess.Multiprocess):
                 time.sleep(POLL_SECONDS)
         was_ready, self._is_ready = self._is_ready, all(process.is_serving for process in self.processes)
         if self._is_ready and not was_ready:
+            pids = ",".join(str(process.pid) for process in self.processes)
+            logger.info("server ready", extra={"fields": {"pids": pids}})
             notify("READY=1")
 
     def handle_hup(self) -> None:
         """Replace the processes one after the other, each when its successor serves requests."""
         if self._stop_at == math.inf:
+            logger.info("server reloading")
             notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1_000}")
             self.restart_all()
             self._is_ready = False
@@ -166,6 +169,7 @@ class Supervisor(multiprocess.Multiprocess):
 
     def terminate_all(self) -> None:
         """Tell all processes to stop."""
+        logger.info("server stopping")
         notify("STOPPING=1")
         super().terminate_all()
 
