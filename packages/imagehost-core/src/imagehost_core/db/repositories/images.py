@@ -121,7 +121,8 @@ class ImageRepository:
         queryable = queryable or self.database
         where = f"WHERE id IN {queryable.dialect.texts('ids')}"
         if account_id is not None:
-            where, values = f"{where} AND account_id = :account", {**values, "account": account_id}
+            # The plus keeps SQLite from reading the index of all images of the account, rather than the ids.
+            where, values = f"{where} AND +account_id = :account", {**values, "account": account_id}
         rows = queryable.fetch_all(f"{_SELECT} {where}", values)
         return {image.id: image for image in (to_image(row, self.urls) for row in rows)}
 
