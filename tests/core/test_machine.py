@@ -15,6 +15,7 @@ from imagehost_core._util.machine import (
     available_cores,
     available_memory,
     cpu_quota,
+    is_cpu_grouped,
     memory_limit,
     usable_cores,
 )
@@ -131,3 +132,26 @@ def test_the_memory_is_limited_by_the_cgroups_of_both_versions(text: str, expect
 
 def test_the_default_memory_of_image_work_is_half_of_what_is_available() -> None:
     assert RenderingSettings().memory_budget_bytes == available_memory() // 2 > 0
+
+
+@pytest.mark.parametrize(
+    ("weights", "autogroup", "expected"),
+    [
+        pytest.param(["/a/b", "/a"], None, True, id="a cgroup of its own: a systemd service, a container"),
+        pytest.param(["/a"], "1", False, id="a cgroup shared with other programs"),
+        pytest.param([], "1", True, id="its session"),
+        pytest.param([], "0", False, id="autogroup is switched off"),
+        pytest.param([], None, False, id="a kernel without autogroup"),
+    ],
+)
+def test_niceness_counts_within_the_host_where_the_scheduler_groups_its_session_or_cgroup(
+    weights: list[str], autogroup: str | None, expected: bool
+) -> None:
+    files = v2("/a/b", {}) | {f"/sys/fs/cgroup{directory}/cpu.weight": "100\n" for directory in weights}
+    if autogroup is not None:
+        files["/proc/sys/kernel/sched_autogroup_enabled"] = f"{autogroup}\n"
+    assert is_cpu_grouped(lambda path: files.get(str(path))) == expected
+
+
+def test_niceness_counts_against_other_programs_on_other_systems() -> None:
+    assert not is_cpu_grouped(lambda _: None)

@@ -151,7 +151,6 @@ def test_a_worker_process_reports_that_it_is_ready_and_keeps_printed_output_out_
         input=requests,
         capture_output=True,
         check=True,
-        start_new_session=True,  # it lowers the priority of its session
     )
     results = io.BytesIO(completed.stdout)
     ready = frames.read_head(results)

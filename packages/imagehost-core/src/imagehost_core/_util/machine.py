@@ -1,4 +1,4 @@
-"""The CPU cores and the memory that this process may use: its CPU affinity, and the limits of its cgroups.
+"""The CPU and the memory that this process may use: its CPU affinity, its session, the limits of its cgroups.
 
 A container with 2 of a machine's 64 cores has a quota; 64 worker processes in it would take 64 times the
 memory of one, and each would run for a thirty-second of the time. Neither `os.cpu_count()` nor the
@@ -21,6 +21,7 @@ _ReadLimit = Callable[[ReadFile, PurePosixPath], float | None]
 """Returns the limit of a cgroup by its directory, or `None`."""
 
 PROC = PurePosixPath("/proc/self")
+AUTOGROUP = PurePosixPath("/proc/sys/kernel/sched_autogroup_enabled")
 
 
 def available_cores() -> int:
@@ -36,6 +37,11 @@ def available_memory() -> int:
             machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
             return min(machine, memory_limit(_read_file) or machine)
     return 0
+
+
+def has_cpu_group() -> bool:
+    """Return whether the niceness of this process and its children counts beside each other only."""
+    return is_cpu_grouped(_read_file)
 
 
 def usable_cores(affinity: int, quota: float | None) -> int:
@@ -60,6 +66,22 @@ def cpu_quota(read: ReadFile) -> float | None:
     return _least(read, "cpu", _quota_v1, _quota_v2)
 
 
+def is_cpu_grouped(read: ReadFile) -> bool:
+    """Return whether the scheduler divides the CPU among groups, and this process's session or cgroup is one.
+
+    Linux compares niceness within such a group only: a cgroup with the CPU controller (cgroups(7),
+    *cpu.weight* of version 2), or else a session (sched(7), *The autogroup feature*). A cgroup above this
+    process's own does not suffice: other programs may be in it.
+
+    Args:
+        read: Reads files, as for `cpu_quota`, and `/proc/sys/kernel/sched_autogroup_enabled`.
+    """
+    weights = [read(directory / "cpu.weight") for is_v1, directory in _cgroups(read, "cpu") if not is_v1]
+    if any(weights):
+        return weights[0] is not None
+    return (read(AUTOGROUP) or "").strip() == "1"
+
+
 def memory_limit(read: ReadFile) -> int | None:
     """Return the bytes of memory that the cgroups of this process allow, or `None` for no limit.
 
@@ -74,16 +96,22 @@ def memory_limit(read: ReadFile) -> int | None:
 
 def _least(read: ReadFile, controller: str, version_1: _ReadLimit, version_2: _ReadLimit) -> float | None:
     """Return the least limit of all cgroups of this process."""
-    memberships = [line.split(":", 2) for line in (read(PROC / "cgroup") or "").splitlines()]
     limits = [
         limit
-        for mount in (read(PROC / "mountinfo") or "").splitlines()
-        if " - cgroup" in mount
-        for _, controllers, path in memberships
-        for directory in _cgroup_directories(mount, controller, controllers, path)
-        if (limit := (version_1 if controllers else version_2)(read, directory)) is not None
+        for is_v1, directory in _cgroups(read, controller)
+        if (limit := (version_1 if is_v1 else version_2)(read, directory)) is not None
     ]
     return min(limits, default=None)
+
+
+def _cgroups(read: ReadFile, controller: str) -> Iterator[tuple[bool, PurePosixPath]]:
+    """Yield whether a cgroup is of version 1, and its directory: those of this process, its own first."""
+    memberships = [line.split(":", 2) for line in (read(PROC / "cgroup") or "").splitlines()]
+    for mount in (read(PROC / "mountinfo") or "").splitlines():
+        if " - cgroup" in mount:
+            for _, controllers, path in memberships:
+                for directory in _cgroup_directories(mount, controller, controllers, path):
+                    yield bool(controllers), directory
 
 
 def _cgroup_directories(mount: str, controller: str, controllers: str, path: str) -> Iterator[PurePosixPath]:

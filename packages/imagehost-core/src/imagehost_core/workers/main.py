@@ -28,12 +28,6 @@ if sys.platform != "win32":
     import resource
 
 _PEAK = re.compile(rb"^VmHWM:\s*(\d+) kB$", re.MULTILINE)
-AUTOGROUP = Path("/proc/self/autogroup")
-"""The niceness of this process's scheduling group (sched(7), *The autogroup feature*). With autogrouping,
-Linux applies a process's own niceness only within its session, and each worker process has its own."""
-AUTOGROUP_ATTEMPTS = 6
-AUTOGROUP_RETRY_SECONDS = 0.11
-"""Linux allows users other than root one such change in 0.1 seconds."""
 
 
 def main(argument: str) -> None:
@@ -44,7 +38,8 @@ def main(argument: str) -> None:
     """
     args = messages.decode(argument.encode(), messages.WorkerArgs)
     exit_with_parent(args.parent)
-    lower_priority(args.niceness)
+    if sys.platform != "win32" and args.niceness:
+        os.nice(args.niceness)
     requests, results = claim_pipes()
     faulthandler.enable()
     tasks = load_tasks(args.tasks)
@@ -52,23 +47,6 @@ def main(argument: str) -> None:
     status = enter_sandbox(args.limits)
     frames.write_head(results, Head(messages.encode(Ready(status))))
     run_loop(requests, results, tasks, meter.read, args.limits.task_cpu_seconds)
-
-
-def lower_priority(niceness: int) -> None:
-    """Lower the CPU priority of this process as far as the system supports it."""
-    if not niceness:
-        return
-    if hasattr(os, "nice"):
-        os.nice(niceness)
-    for _ in range(AUTOGROUP_ATTEMPTS):
-        try:
-            AUTOGROUP.write_text(f"{niceness}", encoding="ascii")
-        except BlockingIOError:
-            time.sleep(AUTOGROUP_RETRY_SECONDS)
-        except OSError:
-            return
-        else:
-            return
 
 
 def claim_pipes() -> tuple[BinaryIO, BinaryIO]:

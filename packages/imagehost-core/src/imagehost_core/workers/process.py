@@ -16,6 +16,7 @@ from typing import IO, TypeVar
 
 from attrs import frozen
 
+from imagehost_core._util.machine import has_cpu_group
 from imagehost_core.observer import Observer, WorkerExited, WorkerStarted, ignore
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
 from imagehost_core.workers import frames, messages
@@ -87,8 +88,9 @@ arenas a CPU. And it keeps up to 32 MiB between images instead of returning them
 zero the pages again: a sixth of the time of a thumbnail."""
 
 NICENESS = {Lane.LIGHT: 0, Lane.HEAVY: 10}
-"""The niceness of worker processes by lane (POSIX: 0 to 19). With 10 they have a tenth of the CPU share of
-the light one and of the threads that serve requests, and the whole CPU when those are idle."""
+"""The niceness of worker processes by lane (POSIX: 0 to 19), where it counts within this host only. With 10
+they have a tenth of the CPU share of the light one and of the threads that serve requests, and the whole CPU
+when those are idle. Elsewhere it is 0: any other program of the machine would starve uploads."""
 
 STDERR_TAIL_BYTES = 4096
 """The most bytes of a worker process's standard error that are logged, from its end."""
@@ -116,7 +118,8 @@ class Worker:
 
     def __init__(self, spec: WorkerSpec, lane: Lane = Lane.HEAVY) -> None:
         path = [str(Path(entry).absolute()) for entry in sys.path]
-        args = WorkerArgs(path, spec.tasks, os.getpid(), NICENESS[lane], spec.limits)
+        niceness = NICENESS[lane] if has_cpu_group() else 0
+        args = WorkerArgs(path, spec.tasks, os.getpid(), niceness, spec.limits)
         inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
         try:
@@ -128,7 +131,7 @@ class Worker:
                 stderr=self._stderr,
                 env=inherited | SET_VARIABLES,
                 cwd=Path(sys.executable).anchor,
-                start_new_session=True,
+                process_group=0,  # for `kill`; in the session of the server, whose share of the CPU it takes
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
         except BaseException:
