@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
+from tests.core.headers.test_headers_camera import photograph
 from tests.outside.browser.tabs import (
     LIMITS,
     NARROW,
@@ -25,7 +26,7 @@ from imagehost_core.testing import make_image
 from imagehost_server.testing import running
 
 if TYPE_CHECKING:
-    from playwright.sync_api import FilePayload, Page, StorageState
+    from playwright.sync_api import FilePayload, Page, Route, StorageState
 
 pytestmark = pytest.mark.external
 
@@ -121,6 +122,35 @@ def test_the_page_says_whether_places_stay_in_photos(tab: Watched) -> None:
     assert "stay in photos" in line.inner_text()
     page.reload()
     assert "stay in photos" in line.inner_text()
+
+
+def share(page: Page, origin: str, name: str, content: bytes) -> None:
+    """Open the page as the share sheet of a phone does: by a navigation of the browser with a body.
+
+    No command of the browser makes one, so that of the address bar gets the method, the body and `Origin`.
+    """
+    body = httpx2.Request("POST", f"{origin}/upload", files={"files[]": (name, content, "image/jpeg")})
+    headers = {"content-type": body.headers["content-type"], "origin": "null"}
+
+    def replace(route: Route) -> None:
+        route.continue_(method="POST", headers={**route.request.headers, **headers}, post_data=body.read())
+
+    page.route(f"{origin}/upload", replace, times=1)
+    page.goto(f"{origin}/upload")
+
+
+def test_no_way_into_the_page_stores_camera_data(tab: Watched, origin: str) -> None:
+    page = tab.page
+    for kind in ("drop", "paste"):
+        page.evaluate(PUT_FILES, ["#uploader", kind, [(f"{kind}.jpg", "image/jpeg", list(photograph()))]])
+    page.locator(".uploads .done").nth(1).wait_for()
+    share(page, origin, "shared.jpg", photograph())
+    assert page.locator(".stored strong").inner_text().startswith("shared.")
+    page.goto(f"{origin}/images")
+    links = [page.locator("#grid a").nth(index).get_attribute("href") for index in range(3)]
+    for link in links:
+        page.goto(f"{origin}{link}")
+        assert "The file contains none." in page.locator("main").inner_text(), link
 
 
 def test_an_upload_is_cancelled_and_sent_again(tab: Watched) -> None:

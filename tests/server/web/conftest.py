@@ -52,6 +52,7 @@ class SignedIn:
     """The cookies and the CSRF token of a new session."""
 
     def __init__(self, host: ImageHost, name: str = "admin") -> None:
+        self.name = name
         self.token = host.sessions.create(host.accounts.get_or_create(name)).token
         self.headers = {**HTML, "Cookie": f"{SESSION_COOKIE}={self.token}"}
         self.csrf = csrf_token(self.token)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import httpx2
 import pytest
 from attrs import evolve, frozen
+from tests.core.headers.test_headers_camera import photograph
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, PASSWORD, SETTINGS, SignedIn
-from tests.server.web.test_web_attacks import FORMS
+from tests.server.web.test_web_attacks import FORMS, ORIGIN
 
 from imagehost_core import ImageHost, Role
+from imagehost_core.headers.camera import CameraData
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.testing import make_image
 
@@ -96,9 +99,12 @@ class Person:
         }
 
 
+PEOPLE = count()
+
+
 @pytest.fixture
-def person(host: ImageHost, request: pytest.FixtureRequest) -> Person:
-    name = f"person-{FORMS.index(request.getfixturevalue('form'))}"
+def person(host: ImageHost) -> Person:
+    name = f"person-{next(PEOPLE)}"
     account = host.accounts.create(name, password_hash=hash_quickly(PASSWORD), role=Role.OPERATOR)
     webhook = host.webhooks.create(owner=account, url=HOOK).webhook
     album = host.albums.create(owner=account, name="album")
@@ -143,3 +149,81 @@ def test_the_cookie_of_another_session_does_not_fit_a_token(origin: str, host: I
     with httpx2.Client(base_url=origin, headers={**HTML, "Cookie": one.headers["Cookie"]}) as browser:
         assert browser.post("/albums", data={"name": "x", "csrf_token": other.csrf}).status_code == 403
         assert browser.post("/albums", data={"name": "x", "csrf_token": one.csrf}).status_code == 303
+
+
+SHARED = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}
+"""The headers of what a phone shares to the app, beside `Origin: null`."""
+WAYS = ("files[]", "files", "image", "image_url", "empty", "shared", "shared with an origin")
+"""The ways in which a form can store an image."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_form_stores_metadata_unless_it_says_so(origin: str, person: Person, form: str) -> None:
+    account = person.host.accounts.get(person.session.name)
+    original = person.host.upload(photograph(), owner=account, convert_to_webp=False)
+    assert person.host.camera_data(original).has_place
+    known = {image.id for image in person.host.images.iter(owner=account)}
+    stored: list[tuple[str, bool]] = []
+    with httpx2.Client(base_url=origin, timeout=60, headers=person.session.headers) as browser:
+        for way in (*WAYS, "keep"):
+            fields = {**FIELDS[form], "csrf_token": person.session.csrf}
+            files, headers = {"files[]": ("photo.jpg", photograph())}, {}
+            match way:
+                case "files" | "image":
+                    files = {way: ("photo.jpg", photograph())}
+                case "image_url":
+                    files, fields = {}, {**fields, way: f"{origin}/img/{original.id}", "x": ""}
+                case "empty":
+                    fields["remove_exif"] = ""
+                case "shared":
+                    fields, headers = {}, {**SHARED, "Origin": "null"}
+                case "shared with an origin":
+                    fields, headers = {}, SHARED
+                case "keep":
+                    fields["remove_exif"] = "false"
+            parts = [(name, (None, value)) for name, value in fields.items()]
+            browser.post(person.path(form), files=[*parts, *files.items()], headers=headers)
+            for image in person.host.images.iter(owner=account):
+                if image.id not in known:
+                    known.add(image.id)
+                    stored.append((way, person.host.camera_data(image) != CameraData()))
+    expected = [*((way, False) for way in WAYS), ("keep", True)] if form in STORING_FORMS else []
+    assert stored == expected
+
+
+STORING_FORMS = {"/upload"}
+"""The forms that store images: `test_no_form_stores_metadata_unless_it_says_so` walks all for others."""
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "none"},
+        {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "cors"},
+        {"Sec-Fetch-Mode": "navigate"},
+        {**SHARED, "Origin": ORIGIN},
+        {**SHARED, "Origin": "https://example.com"},
+        *({**SHARED, "Sec-Fetch-Site": site} for site in ("same-origin", "same-site", "cross-site")),
+        *({**SHARED, "Sec-Fetch-Site": site, "Origin": "null"} for site in ("same-site", "cross-site")),
+        {"Origin": "null"},
+    ],
+)
+def test_files_are_shared_without_a_token_only_as_a_user_does_it(
+    owner: httpx2.Client, headers: dict[str, str]
+) -> None:
+    files = {"files[]": ("shared.png", PNG)}
+    assert owner.post("/upload", files=files, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "field", ["is_public", "album_id", "remove_exif", "image_url", "title", "csrf_token"]
+)
+def test_what_is_shared_without_a_token_has_files_alone(owner: httpx2.Client, field: str) -> None:
+    files: dict[str, Any] = {"files[]": ("shared.png", PNG), field: (None, "1")}
+    assert owner.post("/upload", files=files, headers={**SHARED, "Origin": "null"}).status_code == 403
+
+
+def test_what_is_shared_without_a_session_leads_to_the_page_for_signing_in(visitor: httpx2.Client) -> None:
+    files = {"files[]": ("shared.png", PNG)}
+    response = visitor.post("/upload", files=files, headers={**SHARED, "Origin": "null"})
+    assert (response.status_code, response.headers["location"]) == (303, "/login?next=/upload")

@@ -73,12 +73,22 @@ def same_origin_session_cookie(headers: Iterable[tuple[bytes, bytes]], root_path
     send it.
     """
     headers = tuple(headers)
-    sites, modes = (
-        [value for name, value in headers if name == header]
-        for header in (FETCH_SITE_HEADER, FETCH_MODE_HEADER)
-    )
-    is_own = sites == [b"same-origin"] or (sites == [b"none"] and modes == [b"navigate"])
+    is_own = _values(headers, FETCH_SITE_HEADER) == [b"same-origin"] or is_user_navigation(headers)
     return session_cookie(headers, root_path) if is_own else None
+
+
+def is_user_navigation(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether the user began a navigation outside all pages: by the address bar, or by sharing files.
+
+    A navigation that a page causes names the site of that page (Fetch Metadata Request Headers, section 2.3).
+    """
+    headers = tuple(headers)
+    site, mode = _values(headers, FETCH_SITE_HEADER), _values(headers, FETCH_MODE_HEADER)
+    return (site, mode) == ([b"none"], [b"navigate"])
+
+
+def _values(headers: Iterable[tuple[bytes, bytes]], header: bytes) -> list[bytes]:
+    return [value for name, value in headers if name == header]
 
 
 def require_csrf_token(

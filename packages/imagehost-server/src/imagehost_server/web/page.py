@@ -150,7 +150,7 @@ def page(
         public: Whether it shows what is public, so that search engines may list it. It requires a session
             where the gallery does.
         json: Whether programs read it, so that errors are those of the JSON API.
-        is_multipart: Whether the function reads the form itself, and verifies its token.
+        is_multipart: Whether the function reads the form itself, and verifies its origin and its token.
     """
 
     def decorate(function: Handler) -> HTTPRouteHandler:
@@ -160,7 +160,7 @@ def page(
             try:
                 await _count(request)
                 await _identify(request)
-                if method != "GET":
+                if method != "GET" and not is_multipart:
                     require_same_origin(request)
                 is_closed = sign_in or (public and request.settings.gallery.require_sign_in)
                 if is_closed and request.viewer is None:

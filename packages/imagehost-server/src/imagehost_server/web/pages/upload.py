@@ -1,4 +1,4 @@
-"""The page `/upload`: a form that works without a script, and that the page's script extends."""
+"""The page `/upload`: a form that works without a script, which its script extends, and what apps share."""
 
 from __future__ import annotations
 
@@ -8,16 +8,27 @@ from attrs import evolve
 from litestar import Response
 
 from imagehost_core.errors import ImageHostError
+from imagehost_server.auth.cookies import is_user_navigation
 from imagehost_server.http.multipart import FormKind, MultipartFormParser, ParsedForm, parse_form
 from imagehost_server.http.responses import log_cause, to_api_error
 from imagehost_server.routes.upload import UploadResults, store_form
-from imagehost_server.web.page import CSRF_FIELD, WebRequest, page, require_form_token
+from imagehost_server.web.page import (
+    CSRF_FIELD,
+    WebRequest,
+    page,
+    require_form_token,
+    require_same_origin,
+)
 from imagehost_server.web.pages.images import read_albums
 from imagehost_server.web.presentation import ImagePresenter
 
 FORMAT_FIELD, ORIGINAL = "format", "original"
 """The choice of the form that keeps the uploaded format."""
 EXTRA_FIELDS = frozenset({CSRF_FIELD})
+PRESETS = {"remove_exif": "true"}
+"""What a form means that lacks a field: what the page says, whatever the default of the API is."""
+SHARED_ORIGINS = frozenset({"", "null"})
+"""`Origin` of what is shared to the app: no page has caused the request, so that browsers name none."""
 
 
 @page("/upload", sign_in=True)
@@ -28,10 +39,13 @@ async def upload_page(request: WebRequest) -> Response[Any]:
 
 @page("/upload", method="POST", sign_in=True, is_multipart=True)
 async def upload(request: WebRequest) -> Response[Any]:
-    """Store the files of a form that was sent without a script, and show the results.
+    """Store the files of a form that was sent without a script, or that were shared, and show the results.
 
     It counts as an upload request of the API.
     """
+    is_shared = _is_shared(request)
+    if not is_shared:
+        require_same_origin(request)
     host, executors, account = request.host, request.executors, request.account
     decision = await executors.database.run(host.rate_limiter.admit, account, upload=True)
     decision.raise_if_refused(host.now(), account.name)
@@ -40,8 +54,8 @@ async def upload(request: WebRequest) -> Response[Any]:
         try:
             form = await parse_form(request.receive, parser, executors.slow_writes, request.settings.http)
         finally:
-            # No page can send "none" (https://w3.org/TR/fetch-metadata): a phone shares files with the app.
-            if request.headers.get("sec-fetch-site") != "none":
+            # What is shared has no token, and files alone: it is stored with the presets.
+            if not is_shared or parser.fields:
                 require_form_token(request, dict(parser.fields).get(CSRF_FIELD))
         await request.require_valid_token()
         outcome = await store_form(request, _to_api_form(form), parser)
@@ -55,9 +69,20 @@ async def upload(request: WebRequest) -> Response[Any]:
     return await _show(request, images=outcome.images, errors=outcome.errors)
 
 
+def _is_shared(request: WebRequest) -> bool:
+    """Return whether a person has shared files to the app, which has no CSRF token.
+
+    No page can cause such a request: it would name the site of that page.
+    """
+    return is_user_navigation(request.scope["headers"]) and (
+        request.headers.get("origin", "") in SHARED_ORIGINS
+    )
+
+
 def _to_api_form(form: ParsedForm) -> ParsedForm:
-    """Return the form as form 1 of the API has it: `format=original` means not to convert."""
-    fields = []
+    """Return the form as form 1 of the API has it: with presets, and `format=original` as not to convert."""
+    given = {name for name, value in form.fields if value}
+    fields = [(name, value) for name, value in PRESETS.items() if name not in given]
     for name, value in form.fields:
         if name == FORMAT_FIELD and value == ORIGINAL:
             fields.append(("convertToWebP", "false"))
