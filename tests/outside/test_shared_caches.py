@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ import httpx2
 import pytest
 from attrs import frozen
 from tests.server.conftest import NO_LIMITS
+from tests.shipped_files import shipped
 
 from imagehost_core.testing import make_image
 from imagehost_server.serve.runner import free_port
@@ -98,38 +100,51 @@ def started(command: list[str], port: int, log: Path) -> Iterator[None]:
 
 @contextmanager
 def behind(
-    cache_port: int, command: Callable[[int], list[str]], folder: Path, variables: Mapping[str, str]
+    cache_port: int,
+    command: Callable[[int], list[str]],
+    folder: Path,
+    variables: Mapping[str, str],
+    authority: Path | None = None,
 ) -> Iterator[CachedServer]:
-    """Run a server, and a cache in front of it that the command starts, given the server's port."""
+    """Run a server, and a cache in front of it that the command starts, given the server's port.
+
+    Args:
+        cache_port: The port of the cache.
+        command: Returns the command.
+        folder: A directory for both.
+        variables: Environment variables of the server.
+        authority: The certificate of a cache with TLS.
+    """
+    scheme = "https" if authority else "http"
+    context = ssl.create_default_context(cafile=authority)
     settings = {**NO_LIMITS, "IMAGEHOST_TRUSTED_PROXIES": "127.0.0.1", **variables}
     with (
         running(folder / "data", variables=settings) as server,
         started(command(server.port), cache_port, folder / "cache.log"),
-        httpx2.Client(base_url=f"http://127.0.0.1:{cache_port}", timeout=60) as client,
+        httpx2.Client(base_url=f"{scheme}://127.0.0.1:{cache_port}", verify=context, timeout=60) as client,
     ):
         yield CachedServer(server, client)
 
 
 @contextmanager
 def behind_nginx(
-    workspace: Path, folder: Path, variables: Mapping[str, str], *, purges: bool = False
+    certificate: tuple[Path, Path], folder: Path, variables: Mapping[str, str], *, purges: bool = False
 ) -> Iterator[CachedServer]:
-    """Run a server behind nginx with the documented configuration of its cache, without TLS."""
+    """Run a server behind nginx with the shipped configuration of its cache."""
     port = free_port("127.0.0.1")
+    purge_port = free_port("127.0.0.1")
+    for path, suffix in zip(certificate, ("pem", "key"), strict=True):
+        shutil.copy(path, folder / f"images.example.com.{suffix}")
 
     def command(upstream: int) -> list[str]:
-        text = (workspace / "docs" / "examples" / "nginx_cache.conf").read_text(encoding="utf-8")
-        for documented, tested in (
-            ("listen 443 ssl http2", f"listen 127.0.0.1:{port}"),
-            ("    ssl_certificate /etc/ssl/images.example.com.pem;\n", ""),
-            ("    ssl_certificate_key /etc/ssl/images.example.com.key;\n", ""),
-            ("X-Forwarded-Proto $scheme", "X-Forwarded-Proto https"),
-            ("/var/cache/nginx/images", f"{folder}/images"),
-            ("http://127.0.0.1:8000", f"http://127.0.0.1:{upstream}"),
-            ("/var/cache/nginx/states", f"{folder}/states"),
-        ):
-            assert documented in text
-            text = text.replace(documented, tested)
+        values = {
+            "listen 443": f"listen 127.0.0.1:{port}",
+            "listen 127.0.0.1:80": f"listen 127.0.0.1:{purge_port}",
+            "127.0.0.1:8000": f"127.0.0.1:{upstream}",
+            "/etc/ssl/": f"{folder}/",
+            "/var/cache/nginx/": f"{folder}/",
+        }
+        text = shipped("docs/examples/nginx_cache.conf", values)
         temporary = "".join(
             f"{kind}_temp_path {folder}/{kind};"
             for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -142,21 +157,21 @@ def behind_nginx(
         return ["nginx", "-e", f"{folder}/error.log", "-c", str(path)]
 
     purge = {
-        "IMAGEHOST_PURGE_URL": f"http://127.0.0.1:{port}/purge/{{id}}",
+        "IMAGEHOST_PURGE_URL": f"http://127.0.0.1:{purge_port}/purge/{{id}}",
         "IMAGEHOST_PURGE_METHOD": "HEAD",
         "IMAGEHOST_PURGE_SUCCESS_STATUSES": "404",
     }
     variables = {**variables, **(purge if purges else {})}
-    with behind(port, command, folder, variables) as host:
+    with behind(port, command, folder, variables, certificate[0]) as host:
         yield host
 
 
 @CHANGES
 def test_with_the_default_headers_nginx_stores_nothing(
-    workspace: Path, tmp_path: Path, change: Change
+    certificate: tuple[Path, Path], tmp_path: Path, change: Change
 ) -> None:
     require_program("nginx")
-    with behind_nginx(workspace, tmp_path, {}) as host:
+    with behind_nginx(certificate, tmp_path, {}) as host:
         image_id = host.upload()
         assert [host.statuses(image_id) for _ in range(2)] == [{200}, {200}]
         for folder in ("images", "states"):
@@ -167,10 +182,10 @@ def test_with_the_default_headers_nginx_stores_nothing(
 
 @CHANGES
 def test_with_a_shared_max_age_nginx_serves_no_variant_of_an_image_that_is_gone(
-    workspace: Path, tmp_path: Path, change: Change
+    certificate: tuple[Path, Path], tmp_path: Path, change: Change
 ) -> None:
     require_program("nginx")
-    with behind_nginx(workspace, tmp_path, HOUR, purges=True) as host:
+    with behind_nginx(certificate, tmp_path, HOUR, purges=True) as host:
         image_id, other_id = host.upload(), host.upload()
         assert host.statuses(image_id) == host.statuses(other_id) == {200}
         assert host.cache.get(f"/img/{image_id}").headers["x-cache-status"] == "HIT"
@@ -180,10 +195,10 @@ def test_with_a_shared_max_age_nginx_serves_no_variant_of_an_image_that_is_gone(
 
 
 def test_without_a_purge_a_shared_max_age_keeps_deleted_images_in_nginx(
-    workspace: Path, tmp_path: Path
+    certificate: tuple[Path, Path], tmp_path: Path
 ) -> None:
     require_program("nginx")
-    with behind_nginx(workspace, tmp_path, HOUR) as host:
+    with behind_nginx(certificate, tmp_path, HOUR) as host:
         image_id = host.upload()
         assert host.statuses(image_id) == {200}
         delete(host, image_id)
@@ -194,16 +209,15 @@ def test_without_a_purge_a_shared_max_age_keeps_deleted_images_in_nginx(
 
 @CHANGES
 def test_with_a_shared_max_age_varnish_removes_all_variants_by_their_tag(
-    workspace: Path, tmp_path: Path, change: Change
+    tmp_path: Path, change: Change
 ) -> None:
     require_program("varnishd")
     port = free_port("127.0.0.1")
 
     def command(upstream: int) -> list[str]:
-        text = (workspace / "docs" / "examples" / "varnish.vcl").read_text(encoding="utf-8")
-        assert '"8000"' in text
         vcl = tmp_path / "varnish.vcl"
-        vcl.write_text(text.replace('"8000"', f'"{upstream}"'), encoding="utf-8")
+        values = {'.port = "8000"': f'.port = "{upstream}"'}
+        vcl.write_text(shipped("docs/examples/varnish.vcl", values), encoding="utf-8")
         listen = ["-a", f"127.0.0.1:{port}", "-T", "none", "-j", "none"]
         return ["varnishd", "-F", *listen, "-n", str(tmp_path / "work"), "-f", str(vcl), "-s", "malloc,64m"]
 
