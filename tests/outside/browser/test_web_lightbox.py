@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -73,11 +72,12 @@ def test_the_heading_of_a_month_between_two_images_is_passed(page: Page) -> None
     assert title(page) == before
 
 
-def test_the_url_is_that_of_the_image_and_back_closes_the_lightbox(page: Page, origin: str) -> None:
+def test_the_url_names_the_image_and_back_closes_the_lightbox(page: Page, origin: str) -> None:
     paths = page.eval_on_selector_all("#grid a", "links => links.map((link) => link.href)")
-    assert page.url == paths[1]
+    ids = [path.rpartition("/")[2] for path in paths]
+    assert page.url == f"{origin}/#{ids[1]}"
     page.keyboard.press("ArrowRight")
-    assert page.url == paths[2]
+    assert page.url == f"{origin}/#{ids[2]}"
     page.go_back()
     page.locator("dialog.lightbox").wait_for(state="hidden")
     assert page.url == f"{origin}/"
@@ -88,9 +88,6 @@ def test_the_url_is_that_of_the_image_and_back_closes_the_lightbox(page: Page, o
     assert title(page) == "Boat 2"
     page.keyboard.press("Escape")
     page.wait_for_url(f"{origin}/")
-    page.locator("#grid a").first.click()
-    page.reload()
-    assert page.locator("h1").inner_text() == f"Boat {COUNT - 1}"
 
 
 def test_an_image_is_zoomed_to_its_file_in_full_size_and_panned(page: Page) -> None:
@@ -158,8 +155,7 @@ def test_details_download_and_link_are_those_of_the_image(page: Page, origin: st
     page.locator("dialog .info", has_text="2400 × 1802").wait_for()
     page.get_by_role("button", name="Copy link").click()
     page.locator("dialog .said", has_text="Link copied").wait_for()
-    assert page.evaluate("navigator.clipboard.readText()") == page.url
-    assert re.fullmatch(f"{origin}/i/\\w+", page.url)
+    assert page.evaluate("navigator.clipboard.readText()") == page.url.replace("/#", "/i/")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
     assert download.value.suggested_filename.endswith(".webp")

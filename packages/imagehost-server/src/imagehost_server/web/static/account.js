@@ -11,5 +11,5 @@ document.addEventListener("submit", (event) => {
 const address = new URL(location.href);
 if (address.searchParams.has("done")) {
   address.searchParams.delete("done");
-  history.replaceState(null, "", address);
+  history.replaceState(history.state, "", address);
 }

@@ -1,6 +1,6 @@
 // The lightbox: an image of a grid over the whole window, with its neighbours, zoom, details and links.
 //
-// While it is open, the URL is that of the image's page, so that Back closes it and a reload shows the page.
+// While it is open, the fragment of the URL is the image's id: Back closes it, and a reload opens it again.
 
 import { copyText } from "./clipboard.js";
 import { zoomable } from "./zoom.js";
@@ -18,15 +18,49 @@ const ICONS = {
   open: "M14 4h6v6m0-6l-9 9M10 5H5v14h14v-5",
   close: "M6 6l12 12M18 6L6 18",
 };
-let lightbox;
 
-/** Opens the image of a link in a grid. */
-export function openLightbox(grid, anchor, texts) {
-  lightbox ??= build(texts);
-  lightbox.open(grid, anchor);
+/**
+ * Opens the images of a grid when they are clicked, and the one that the URL names.
+ *
+ * @param {HTMLElement} grid The list with the id `grid`.
+ * @param {object} texts Those of the section `gallery`.
+ * @param {Promise<void>} restored Ends when the images of an earlier visit are in the grid.
+ */
+export async function mountLightbox(grid, texts, restored) {
+  let lightbox;
+  const find = (id) => [...grid.querySelectorAll("li a")].find((anchor) => idOf(anchor) === id);
+
+  /** Shows what the URL says. */
+  function showUrl() {
+    const anchor = find(idInUrl());
+    if (anchor) (lightbox ??= build(grid, texts)).open(anchor);
+    else lightbox?.close();
+  }
+
+  grid.addEventListener("click", (event) => {
+    const anchor = event.target.closest("li a");
+    if (!anchor || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    history.pushState({ ...history.state, lightbox: true }, "", `#${idOf(anchor)}`);
+    showUrl();
+  });
+  addEventListener("popstate", showUrl);
+  showUrl();
+  await restored;
+  showUrl();
+  const id = idInUrl();
+  if (!id || find(id)) return;
+  // An image further on in the list, or one that was deleted.
+  const page = grid.querySelector("li a").href.replace(/\w+$/, id);
+  if ((await fetch(page)).ok) location.replace(page);
+  else forgetImage();
 }
 
-function build(texts) {
+const idOf = (anchor) => anchor.pathname.split("/").pop();
+const forgetImage = () => history.replaceState(history.state, "", location.pathname + location.search);
+const idInUrl = () => location.hash.match(/^#(\w{16})$/)?.[1];
+
+function build(grid, texts) {
   const dialog = document.createElement("dialog");
   dialog.className = "lightbox";
   const tool = (name, attributes = "", tag = "button") =>
@@ -63,7 +97,7 @@ function build(texts) {
   const find = (selector) => dialog.querySelector(selector);
   const [image, info, said] = [find("img"), find(".info"), find(".said")];
   const rightToLeft = getComputedStyle(document.documentElement).direction === "rtl" ? -1 : 1;
-  let grid, current, details;
+  let current, details;
 
   const neighbour = (direction) => {
     let item = current.closest("li");
@@ -126,7 +160,7 @@ function build(texts) {
     current = target;
     current.scrollIntoView({ block: "nearest" });
     said.textContent = "";
-    history.replaceState({ lightbox: true }, "", current.href);
+    history.replaceState(history.state, "", `#${idOf(current)}`);
     show();
   }
 
@@ -176,35 +210,22 @@ function build(texts) {
     image.removeAttribute("srcset");
     details?.abort();
     current.focus();
+    if (!idInUrl()) return;
     if (history.state?.lightbox) history.back();
-  });
-  addEventListener("popstate", () => {
-    if (history.state?.lightbox) {
-      // Forward opens it again.
-      const anchor = [...grid.querySelectorAll("li a")].find((link) => link.href === location.href);
-      if (anchor && !dialog.open) begin(anchor);
-      return;
-    }
-    if (dialog.open) dialog.close();
-    history.scrollRestoration = "auto";
+    else forgetImage();
   });
   addEventListener("resize", () => dialog.open && show());
 
-  function begin(anchor) {
-    current = anchor;
-    dialog.showModal();
-    show();
-  }
+  new MutationObserver(() => dialog.open && updateSteps()).observe(grid, { childList: true });
 
   return {
-    open: (container, anchor) => {
-      if (grid !== container) new MutationObserver(() => dialog.open && updateSteps()).observe(container, { childList: true });
-      grid = container;
-      // Back must not scroll away from the image that was seen last.
-      history.scrollRestoration = "manual";
-      history.pushState({ lightbox: true }, "", anchor.href);
-      begin(anchor);
+    open: (anchor) => {
+      if (dialog.open && anchor === current) return;
+      current = anchor;
+      if (!dialog.open) dialog.showModal();
+      show();
     },
+    close: () => dialog.close(),
   };
 }
 

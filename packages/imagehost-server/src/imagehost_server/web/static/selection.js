@@ -4,6 +4,7 @@ import { ApiError, connect } from "./api.js";
 import { copyText } from "./clipboard.js";
 import { deferDeletion } from "./deletion.js";
 import { selectByDragging } from "./drag.js";
+import { keepInPlace, place } from "./place.js";
 
 const IDS_PER_REQUEST = 100;
 const texts = JSON.parse(document.getElementById("texts").textContent);
@@ -19,6 +20,7 @@ const describe = (error) => (error instanceof ApiError ? error.message : texts.c
 
 function start() {
   const selected = new Set();
+  const earlier = new Set(place.selected); // ids of images that may not be loaded yet
   const bar = document.getElementById("selection-bar").content.firstElementChild.cloneNode(true);
   const count = bar.querySelector(".count");
   let last = null;
@@ -36,7 +38,9 @@ function start() {
       box.type = "checkbox";
       box.ariaLabel = `${texts.select}: ${item.querySelector("img").alt}`;
       (item.tagName === "TR" ? item.cells[0] : item).prepend(box);
+      if (earlier.delete(item.dataset.id)) mark(item, true);
     }
+    refresh();
   }
 
   function refresh() {
@@ -197,6 +201,7 @@ function start() {
     refresh();
   });
 
+  keepInPlace("selected", () => [...earlier, ...[...selected].map((item) => item.dataset.id)]);
   addCheckboxes(items());
   new MutationObserver((changes) => addCheckboxes(changes.flatMap((one) => [...one.addedNodes]).filter((n) => n.dataset?.id))).observe(
     grid.tBodies?.[0] ?? grid,
