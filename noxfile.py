@@ -41,6 +41,11 @@ PLATFORMS = ("linux", "darwin", "win32")
 """The platforms whose branches and standard library mypy checks."""
 EXTENDED = "slow or external or faults"
 """The markers of the tests that `tests` leaves out and `extended` runs; pyproject.toml describes them."""
+DEFAULT = (
+    *("--ignore=tests/faults", "--ignore=tests/outside", "--ignore-glob=*/extended"),
+    *("-m", f"not ({EXTENDED})"),
+)
+"""Options that select the tests of `tests`. Modules of directories that are left out are not imported."""
 SLOW = "(slow or external) and not faults"
 """Those but the tests marked faults, which expect responses in time, and run with `TIMED`."""
 PARALLEL = ("-n", str(min(8, 2 * (os.cpu_count() or 1))), "--dist=worksteal")
@@ -69,7 +74,7 @@ def tests(session: nox.Session) -> None:
     to it. That doubles the time of a test, so that the other tests run without.
     """
     sync(session, "tests")
-    arguments = ("-m", f"not ({EXTENDED})", *PARALLEL)
+    arguments = (*DEFAULT, *PARALLEL)
     if "CI" not in os.environ or session.posargs:
         session.run("pytest", *arguments, *session.posargs, env=CACHE_BYTECODE)
         return

@@ -26,8 +26,10 @@ TEST_SECONDS = 120.0
 TESTS = Path(__file__).resolve().parent
 REQUIRED_IN_CI = {"external", "faults"}
 """Markers of the tests that may be skipped on a developer's machine, but not in CI."""
-DIRECTORY_MARKERS = {"faults": "faults", "outside": "external"}
-"""Directories whose tests have a marker; those of `faults` that are marked slow run in parallel instead."""
+DIRECTORY_MARKERS = {"faults": "faults", "outside": "external", "extended": "slow"}
+"""Directories, anywhere below `tests`, whose tests have a marker.
+
+A test that is marked slow or faults itself has no other of the two: those marked slow run in parallel."""
 
 settings.register_profile(
     "fixed",
@@ -62,10 +64,10 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Add the markers of `DIRECTORY_MARKERS`."""
     for item in items:
-        directory, _, module = item.nodeid.removeprefix("tests/").partition("/")
-        marker = DIRECTORY_MARKERS.get(directory) if module else None
-        if marker and (marker != "faults" or item.get_closest_marker("slow") is None):
-            item.add_marker(marker)
+        own = {mark.name for mark in item.iter_markers()}
+        for marker in map(DIRECTORY_MARKERS.get, item.path.relative_to(TESTS).parent.parts):
+            if marker and (marker == "external" or not own & {"slow", "faults"}):
+                item.add_marker(marker)
 
 
 @pytest.hookimpl(wrapper=True)
