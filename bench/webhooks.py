@@ -22,9 +22,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from imagehost_core import ImageHost, Settings
+from imagehost_core.endpoints import parse_endpoint_url, require_ip_address
 from imagehost_core.settings import WebhookSettings
-from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, parse_endpoint_url
-from imagehost_server.background import WebhookSender, post
+from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK
+from imagehost_server.background import WebhookSender
+from imagehost_server.http.outgoing import Outgoing
 
 SETTINGS = Settings(base_url="https://img.example/v1", webhooks=WebhookSettings(allow_loopback=True))
 RESPONSE = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
@@ -114,9 +116,11 @@ async def post_without_outbox(url: str, count: int, in_flight: int) -> float:
     """Send POST requests without an outbox; return the time in seconds."""
     endpoint, remaining = parse_endpoint_url(url, allow_loopback=True), iter(range(count))
 
+    outgoing = Outgoing(require_ip_address)
+
     async def work() -> None:
         for _ in remaining:
-            await post(endpoint, {"webhook-id": "x"}, BODY, timeout=15, allow_loopback=True)
+            await outgoing.request("POST", endpoint, {"webhook-id": "x"}, BODY, timeout=15)
 
     start = time.perf_counter()
     await asyncio.gather(*(work() for _ in range(in_flight)))

@@ -9,12 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imagehost_core.endpoints import parse_endpoint_url, require_public_address, require_public_addresses
 from imagehost_core.errors import ValidationError, quote_value
-from imagehost_core.webhooks import (
-    parse_endpoint_url,
-    require_public_address,
-    require_public_addresses,
-)
 
 LOOPBACK_HOSTS = [
     "127.0.0.1",

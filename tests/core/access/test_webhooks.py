@@ -20,11 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
+from imagehost_core.endpoints import resolve_host
 from imagehost_core.models import DeliveryState
 from imagehost_core.services.webhooks import MAX_WEBHOOKS
 from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
-from imagehost_core.webhooks import Attempt, resolve_host
+from imagehost_core.webhooks import Attempt
 
 EACH_ENGINE = True
 

@@ -149,6 +149,26 @@ def test_the_shares_of_an_account_go_with_it(opened: Callable[..., ImageHost]) -
     assert list(host.check()) == []
 
 
+def test_a_share_with_a_password_is_shown_only_to_who_proves_it(host: ImageHost, album: Album) -> None:
+    asked = list[str]()
+    share = host.albums.create_share(album, owner="admin", password_hash="a stored hash")
+    for verify in (None, lambda _: False):
+        with pytest.raises(ForbiddenError):
+            host.albums.get_shared(share.token or "", verify=verify)
+
+    def verify_password(password_hash: str) -> bool:
+        asked.append(password_hash)
+        return True
+
+    found, shared = host.albums.get_shared(share.token or "", verify=verify_password)
+    assert (found.id, shared.id, asked) == (share.id, album.id, ["a stored hash"])
+    plain = host.albums.create_share(album, owner="admin")
+    assert host.albums.get_shared(plain.token or "", verify=verify_password)[0].id == plain.id
+    assert asked == ["a stored hash"]
+    for each in (share, plain):
+        host.albums.delete_share(album, each, owner="admin")
+
+
 @pytest.mark.parametrize("value", ["", "x", "%00", "%FF", "0" * 16, "'", "{id} ", "{id}0", "{token}"])
 def test_another_value_of_share_shows_nothing(
     host: ImageHost, private: Image, share: AlbumShare, value: str

@@ -22,7 +22,7 @@ from tests.faults.fuzzing.mutations import Mutator
 from tests.faults.fuzzing.targets import TARGETS, Target, load
 from tests.faults.trials import SOAK, Trials, run_trials
 
-from imagehost_core import webhooks
+from imagehost_core import endpoints
 from imagehost_core.formats import Format
 from imagehost_core.headers import gif, scanner
 from imagehost_core.headers.header import ImageHeader
@@ -112,8 +112,8 @@ def test_a_size_that_differs_from_the_decoders_is_found(monkeypatch: pytest.Monk
 
 
 def test_a_check_of_webhooks_without_embedded_addresses_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(webhooks, "_GLOBAL_V6", IPv6Network("::/0"))
-    monkeypatch.setattr(webhooks, "_SPECIAL_V6", ())
+    monkeypatch.setattr(endpoints, "_GLOBAL_V6", IPv6Network("::/0"))
+    monkeypatch.setattr(endpoints, "_SPECIAL_V6", ())
     assert count_failures("webhook_urls", 100)
 
 

@@ -11,8 +11,8 @@ import re
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
+from imagehost_core.endpoints import parse_endpoint_url, require_public_address
 from imagehost_core.errors import ValidationError
-from imagehost_core.webhooks import parse_endpoint_url, require_public_address
 
 ISATAP = (0x0000_5EFE, 0x0100_5EFE, 0x0200_5EFE, 0x0300_5EFE)
 DICTIONARY = (

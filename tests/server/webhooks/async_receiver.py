@@ -6,15 +6,31 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 from attrs import define, field
 
 from imagehost_core import ImageHost, Settings
+from imagehost_core.endpoints import AddressPolicy, Endpoint, require_public_address
 from imagehost_core.models import Webhook, WebhookDelivery
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import FrozenClock
+from imagehost_server.http.outgoing import Outgoing, OutgoingResponse, Resolve, resolve
 
+LOOPBACK_TOO = partial(require_public_address, allow_loopback=True)
+"""The policy of a host that allows loopback."""
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
+
+
+async def post(
+    endpoint: Endpoint,
+    policy: AddressPolicy,
+    *,
+    resolve: Resolve = resolve,
+    tls: ssl.SSLContext | None = None,
+) -> OutgoingResponse:
+    """Send an empty event, and return the response."""
+    return await Outgoing(policy, tls, resolve).request("POST", endpoint, {}, b"{}", timeout=5)
 
 
 @define

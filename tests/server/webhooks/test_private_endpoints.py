@@ -16,12 +16,13 @@ from urllib.parse import urlsplit
 import pytest
 from attrs import define
 from tests.core.test_webhook_endpoint import INTERNAL_HOSTS, INVALID_URLS, LOOPBACK_HOSTS
+from tests.server.webhooks.async_receiver import LOOPBACK_TOO, post
 
 from imagehost_core import ImageHost, Settings, ValidationError
+from imagehost_core.endpoints import Endpoint, require_public_address
 from imagehost_core.models import DeliveryState
 from imagehost_core.settings import RenderingSettings, WebhookSettings
-from imagehost_core.webhooks import Endpoint
-from imagehost_server.background import WebhookSender, post
+from imagehost_server.background import WebhookSender
 from imagehost_server.http.outgoing import UnreachableError
 
 pytestmark = pytest.mark.anyio
@@ -159,7 +160,7 @@ async def test_no_form_reaches_the_listener_even_if_it_had_been_saved() -> None:
             for secure in (True, False):
                 endpoint = Endpoint(url, secure, name, internal.port, "/hook")
                 with pytest.raises(UnreachableError, match="public IP address"):
-                    await post(endpoint, {}, b"{}", timeout=5, resolve=resolve_internal)
+                    await post(endpoint, require_public_address, resolve=resolve_internal)
     assert internal.connections == 0
 
 
@@ -198,7 +199,7 @@ async def test_one_internal_address_among_public_ones_is_rejected_at_any_positio
 
             endpoint = Endpoint("", True, "mixed.example.com", internal.port, "/")
             with pytest.raises(UnreachableError, match="public IP address"):
-                await post(endpoint, {}, b"{}", timeout=5, resolve=mixed)
+                await post(endpoint, require_public_address, resolve=mixed)
     assert internal.connections == 0
 
 
@@ -212,7 +213,7 @@ async def test_the_name_is_resolved_only_once_between_check_and_connect() -> Non
 
     async with listening("127.0.0.1") as first, listening("::1", first.port) as second:
         endpoint = Endpoint("", False, "rebinding.example.com", first.port, "/")
-        response = await post(endpoint, {}, b"{}", timeout=5, allow_loopback=True, resolve=rebinding)
+        response = await post(endpoint, LOOPBACK_TOO, resolve=rebinding)
     assert response.status == 200
     assert (lookups, first.connections, second.connections) == (["127.0.0.1"], 1, 0)
 
@@ -223,5 +224,5 @@ async def test_an_address_that_refuses_connections_is_skipped_for_the_next() -> 
 
     async with listening("127.0.0.1") as only:
         endpoint = Endpoint("", False, "both.example.com", only.port, "/")
-        response = await post(endpoint, {}, b"{}", timeout=5, allow_loopback=True, resolve=both)
+        response = await post(endpoint, LOOPBACK_TOO, resolve=both)
     assert (response.status, only.connections) == (200, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ssl
 from collections.abc import Awaitable, Callable, Iterator
 
 import attrs
@@ -11,6 +10,7 @@ import pytest
 from tests.server.webhooks.async_receiver import OK, AsyncReceiver, receiving, wait_until
 
 from imagehost_core import ImageHost, Settings
+from imagehost_core.endpoints import require_ip_address
 from imagehost_core.settings import PurgeSettings, RenderingSettings
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_server.background.purge_sender import (
@@ -18,10 +18,11 @@ from imagehost_server.background.purge_sender import (
     running_purge_sender,
     send_due_purges,
 )
+from imagehost_server.http.outgoing import Outgoing
 
 pytestmark = pytest.mark.anyio
 
-TLS = ssl.create_default_context()
+OUTGOING = Outgoing(require_ip_address)
 
 
 @contextlib.contextmanager
@@ -49,12 +50,12 @@ async def test_the_cache_receives_the_configured_request_now_and_a_minute_later(
     clock = FrozenClock()
     async with receiving() as receiver:
         with hidden_images(receiver, clock) as host:
-            assert await send_due_purges(host, TLS) == 1
-            assert await send_due_purges(host, TLS) == 0
+            assert await send_due_purges(host, OUTGOING) == 1
+            assert await send_due_purges(host, OUTGOING) == 0
             clock.advance(seconds=60)
-            assert await send_due_purges(host, TLS) == 1
+            assert await send_due_purges(host, OUTGOING) == 1
             clock.advance(days=365)
-            assert await send_due_purges(host, TLS) == 0
+            assert await send_due_purges(host, OUTGOING) == 0
     assert len(receiver.requests) == 2
     headers, body = receiver.requests[0]
     assert receiver.requests[1] == (headers, body)
@@ -87,12 +88,12 @@ async def test_a_failed_request_is_logged_and_sent_again(
     clock = FrozenClock()
     async with receiving(response) as receiver:
         with hidden_images(receiver, clock) as host:
-            assert await send_due_purges(host, TLS) == 1
+            assert await send_due_purges(host, OUTGOING) == 1
             assert reason in caplog.text
             assert "secret" not in caplog.text
             clock.advance(seconds=5)
             receiver.response = OK
-            assert await send_due_purges(host, TLS) == 1
+            assert await send_due_purges(host, OUTGOING) == 1
     assert len(receiver.requests) == 2
 
 

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.server.webhooks.async_receiver import receiving
+from tests.server.webhooks.async_receiver import LOOPBACK_TOO, post, receiving
 
-from imagehost_core.webhooks import parse_endpoint_url
-from imagehost_server.background import post
+from imagehost_core.endpoints import parse_endpoint_url, require_public_address
 from imagehost_server.http import outgoing
-from imagehost_server.http.outgoing import UnreachableError
+from imagehost_server.http.outgoing import Outgoing, UnreachableError
 
 pytestmark = pytest.mark.anyio
+
+
+POLICIES = {
+    "background/purge_sender.py": "require_ip_address",  # the URL is the operator's own
+    "background/webhook_sender.py": "require_public_address",
+    "routes/upload.py": "require_public_address",
+}
+"""The policy of each module that sends requests. Only URLs of the operator's own may be of any network."""
+
+
+def test_every_sender_of_requests_names_its_policy_for_ip_addresses() -> None:
+    package = Path(outgoing.__file__).parents[1]
+    used = dict[str, str]()
+    for path in sorted(package.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if "Outgoing(" in source and path != Path(outgoing.__file__):
+            names = set(re.findall(r"\brequire_\w*address\b", source))
+            assert len(names) == 1, f"{path}: expected one policy but received {names}"
+            used[path.relative_to(package).as_posix()] = names.pop()
+    assert used == POLICIES
+    policy = inspect.signature(Outgoing).parameters["policy"]
+    assert policy.default is inspect.Parameter.empty
 
 
 async def test_dns_rebinding_to_loopback_connects_to_nothing() -> None:
@@ -26,7 +49,9 @@ async def test_dns_rebinding_to_loopback_connects_to_nothing() -> None:
 
         endpoint = parse_endpoint_url(f"https://rebinding.example.com:{internal.port}/")
         with pytest.raises(UnreachableError, match="public IP address"):
-            await post(endpoint, {}, b"{}", timeout=5, resolve=resolve)
+            await Outgoing(require_public_address, resolve=resolve).request(
+                "POST", endpoint, {}, b"{}", timeout=5
+            )
     assert internal.connections == 0
 
 
@@ -56,8 +81,8 @@ async def test_the_status_line_decides_whatever_becomes_of_the_body(
     server = await asyncio.start_server(respond, "127.0.0.1", 0)
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        response = await post(
-            parse_endpoint_url(url, allow_loopback=True), {}, b"{}", timeout=5, allow_loopback=True
+        response = await Outgoing(LOOPBACK_TOO).request(
+            "POST", parse_endpoint_url(url, allow_loopback=True), {}, b"{}", timeout=5
         )
         closed.set()
     assert (response.status, response.excerpt) == (202, "half")
@@ -68,7 +93,9 @@ async def test_one_private_address_among_public_ones_is_refused() -> None:
         return ["8.8.8.8", "10.0.0.1"]
 
     with pytest.raises(UnreachableError, match="public IP address"):
-        await post(parse_endpoint_url("https://mixed.example.com/"), {}, b"", timeout=5, resolve=resolve)
+        await Outgoing(require_public_address, resolve=resolve).request(
+            "POST", parse_endpoint_url("https://mixed.example.com/"), {}, b"", timeout=5
+        )
 
 
 async def test_a_name_without_an_ip_address_is_a_failure_with_the_reason() -> None:
@@ -76,7 +103,9 @@ async def test_a_name_without_an_ip_address_is_a_failure_with_the_reason() -> No
         return []
 
     with pytest.raises(UnreachableError, match="has no IP address"):
-        await post(parse_endpoint_url("https://nowhere.example.com/"), {}, b"", timeout=5, resolve=resolve)
+        await Outgoing(require_public_address, resolve=resolve).request(
+            "POST", parse_endpoint_url("https://nowhere.example.com/"), {}, b"", timeout=5
+        )
 
 
 @pytest.fixture
@@ -110,13 +139,15 @@ async def test_tls_certificates_are_verified_for_the_name(certificate: tuple[Pat
     async with receiving(tls=serving) as receiver:
         endpoint = parse_endpoint_url(f"https://localhost:{receiver.port}/", allow_loopback=True)
         with pytest.raises(UnreachableError, match="TLS failed"):
-            await post(endpoint, {}, b"{}", timeout=5, allow_loopback=True, resolve=resolve)
+            await post(endpoint, LOOPBACK_TOO, resolve=resolve)
         assert receiver.requests == []
         trusting = ssl.create_default_context(cafile=str(certificate[0]))
-        response = await post(
-            endpoint, {}, b"{}", timeout=5, allow_loopback=True, resolve=resolve, tls=trusting
+        response = await Outgoing(LOOPBACK_TOO, resolve=resolve, tls=trusting).request(
+            "POST", endpoint, {}, b"{}", timeout=5
         )
         assert response.status == 200
         other = parse_endpoint_url(f"https://127.0.0.1:{receiver.port}/", allow_loopback=True)
         with pytest.raises(UnreachableError, match="TLS failed"):
-            await post(other, {}, b"{}", timeout=5, allow_loopback=True, resolve=resolve, tls=trusting)
+            await Outgoing(LOOPBACK_TOO, resolve=resolve, tls=trusting).request(
+                "POST", other, {}, b"{}", timeout=5
+            )

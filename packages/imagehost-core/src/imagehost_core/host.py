@@ -13,6 +13,7 @@ import attrs
 
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.context import HostContext, open_context
+from imagehost_core.endpoints import HostResolver, resolve_host
 from imagehost_core.errors import HostClosedError
 from imagehost_core.headers.camera import CameraData, read_camera_data
 from imagehost_core.headers.scanner import read_metadata
@@ -61,7 +62,6 @@ from imagehost_core.transform import (
     transform_parameters,
 )
 from imagehost_core.uploads import UploadKeywords, UploadOptions
-from imagehost_core.webhooks import HostResolver, resolve_host
 from imagehost_core.workers.executor import ImageExecutor
 
 FIRST_ACCOUNT = "admin"

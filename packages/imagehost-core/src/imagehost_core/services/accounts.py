@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TypedDict, Unpack
 
@@ -17,6 +18,7 @@ from imagehost_core.errors import (
     ConflictError,
     ErrorCollector,
     FieldError,
+    ForbiddenError,
     NotFoundError,
     ValidationError,
     quote_value,
@@ -96,12 +98,13 @@ class AccountService:
 
         Raises:
             ValidationError: The name or another value is not allowed; all errors are reported together.
+            ForbiddenError: `operator` is no operator.
             ConflictError: The name is taken.
         """
         parsed = _parse_changes(changes)
         if errors := (*account_name_errors(username), *parsed.errors):
             raise ValidationError(errors=errors)
-        with self._units.verified(operator, self._records.database.transaction()) as transaction:
+        with self._operated(operator) as transaction:
             if self._records.accounts.get_by_name(username, transaction) is not None:
                 raise ConflictError.of("username", "a name that is not taken", quote_value(username))
             return self._insert(transaction, username, password_hash, parsed)
@@ -170,6 +173,7 @@ class AccountService:
         Raises:
             NotFoundError: There is no such account.
             ValidationError: A value is not allowed; all errors are reported together.
+            ForbiddenError: `operator` is no operator.
             ConflictError: The account is the only operator that is not suspended, and would not be any more.
         """
         parsed, errors = _parse_changes(changes), ErrorCollector()
@@ -178,8 +182,7 @@ class AccountService:
                 self.get(account)
             errors.add(ValidationError(errors=parsed.errors))
         errors.raise_if_any()
-        begin = self._units.verified(operator, self._records.database.transaction())
-        with self._principals.invalidated_by(begin) as transaction:
+        with self._principals.invalidated_by(self._operated(operator)) as transaction:
             current = self._get(account, transaction)
             changed = parsed.apply(current, self._env.clock())
             if current.is_active_operator and not changed.is_active_operator:
@@ -301,6 +304,14 @@ class AccountService:
         changed = changes.apply(account, now)
         self._records.accounts.update(transaction, changed)
         return changed
+
+    @contextmanager
+    def _operated(self, operator: Account | None) -> Iterator[Transaction]:
+        """Run a block in a write transaction in which the account that makes the change is an operator."""
+        with self._units.verified(operator, self._records.database.transaction()) as transaction:
+            if operator is not None and self._get(operator, transaction).role is not Role.OPERATOR:
+                raise ForbiddenError("expected an operator for this operation but received a user")
+            yield transaction
 
     def _require_other_operator(self, account: Account, transaction: Transaction) -> None:
         if not self._records.accounts.is_any_other_operator(transaction, account.id):

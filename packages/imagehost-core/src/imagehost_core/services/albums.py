@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
@@ -17,6 +17,7 @@ from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
     ErrorCollector,
     FieldError,
+    ForbiddenError,
     NotFoundError,
     UnauthorizedError,
     ValidationError,
@@ -289,18 +290,30 @@ class AlbumService:
                     f"expected the id of a share of the album but received {quote_value(share_id)}"
                 )
 
-    def get_shared(self, token: str) -> tuple[AlbumShare, Album]:
+    def get_shared(
+        self, token: str, *, verify: Callable[[str], bool] | None = None
+    ) -> tuple[AlbumShare, Album]:
         """Return the share with a token, and its album.
 
+        Args:
+            token: The secret in the link.
+            verify: For a share with a password: receives its stored hash, and returns whether the visitor
+                knows the password.
+
         Raises:
+            ForbiddenError: The share has a password, and `verify` is missing or returned `False`.
             NotFoundError: There is none, it has expired, or the album's account is suspended.
         """
+        found = None
         with suppress(UnauthorizedError):
-            if parse_token(token) is TokenKind.SHARE and (
-                found := self._records.albums.get_shared(token_hash(token), self._env.clock())
-            ):
-                return found
-        raise NotFoundError("expected the link of a share that has not ended")
+            if parse_token(token) is TokenKind.SHARE:
+                found = self._records.albums.get_shared(token_hash(token), self._env.clock())
+        if found is None:
+            raise NotFoundError("expected the link of a share that has not ended")
+        expected = found[0].password_hash
+        if expected is not None and (verify is None or not verify(expected)):
+            raise ForbiddenError("expected the password of the share but received none or another")
+        return found
 
     def validate_share(self, fields: Mapping[str, object]) -> None:
         """Raise ValidationError unless a share can have the given fields, those of `create_share`.

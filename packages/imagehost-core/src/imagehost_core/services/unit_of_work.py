@@ -20,6 +20,7 @@ from imagehost_core.authorization import AuthorizedAccount, require_permission
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.db.repositories.outbox import OutboxRepository
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.endpoints import HostResolver, resolve_host
 from imagehost_core.errors import NotFoundError
 from imagehost_core.events import (
     AlbumCreated,
@@ -34,7 +35,6 @@ from imagehost_core.models import ALL_SCOPES, Account, Album, ApiKey, Image, Pri
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.resources import AlbumRecord, ImageRecord
 from imagehost_core.services.principals import principal_of
-from imagehost_core.webhooks import HostResolver, resolve_host
 
 Subscriber = Callable[[Event], object]
 """A callback of the embedding program, called with each event."""

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from imagehost_core import ImageHost
 from imagehost_core.cache_purges import CachePurge, PurgeAttempt
-from imagehost_core.webhooks import Endpoint
+from imagehost_core.endpoints import Endpoint, require_ip_address
 from imagehost_server.background.periodic import running_periodically
-from imagehost_server.http.outgoing import UnreachableError, request
+from imagehost_server.http.outgoing import Outgoing, UnreachableError
 
 POLL_SECONDS = 5.0
 """Time between two polls for purges that other processes have recorded, such as commands of the operator:
@@ -44,7 +44,8 @@ async def running_purge_sender(host: ImageHost, poll_seconds: float = POLL_SECON
     if not purges.is_enabled:
         yield
         return
-    tls = ssl.create_default_context()
+    # The URL is the operator's own: its cache may be in any network.
+    outgoing = Outgoing(require_ip_address, ssl.create_default_context())
 
     def seconds_to_next() -> float:
         next_attempt_at = purges.next_attempt_at()
@@ -58,7 +59,7 @@ async def running_purge_sender(host: ImageHost, poll_seconds: float = POLL_SECON
             seconds = await asyncio.to_thread(seconds_to_next)
             if seconds > 0:
                 return seconds
-            await send_due_purges(host, tls)
+            await send_due_purges(host, outgoing)
             return await asyncio.to_thread(seconds_to_next)
         except Exception:
             log.exception("cache purge query failed; retrying")
@@ -72,38 +73,37 @@ async def running_purge_sender(host: ImageHost, poll_seconds: float = POLL_SECON
             unsubscribe()
 
 
-async def send_due_purges(host: ImageHost, tls: ssl.SSLContext) -> int:
+async def send_due_purges(host: ImageHost, outgoing: Outgoing) -> int:
     """Send the purges that are due, up to `MAX_CONCURRENT`, and return their number.
 
     Args:
         host: The host.
-        tls: The TLS context.
+        outgoing: Sends the requests.
     """
     purges = await asyncio.to_thread(host.cache_purges.lease, MAX_CONCURRENT)
     if purges:
-        attempts = await asyncio.gather(*(_send(host, purge, tls) for purge in purges))
+        attempts = await asyncio.gather(*(_send(host, purge, outgoing) for purge in purges))
         await asyncio.to_thread(host.cache_purges.report, attempts)
     return len(purges)
 
 
-async def _send(host: ImageHost, purge: CachePurge, tls: ssl.SSLContext) -> PurgeAttempt:
+async def _send(host: ImageHost, purge: CachePurge, outgoing: Outgoing) -> PurgeAttempt:
     """Send one request; return its result."""
     started = time.monotonic()
-    failure = await _request_failure(host, purge, tls)
+    failure = await _request_failure(host, purge, outgoing)
     return PurgeAttempt(purge, time.monotonic() - started, failure)
 
 
-async def _request_failure(host: ImageHost, purge: CachePurge, tls: ssl.SSLContext) -> str | None:
+async def _request_failure(host: ImageHost, purge: CachePurge, outgoing: Outgoing) -> str | None:
     """Send one request; return the reason of a failure, or `None`."""
     purge_request = host.cache_purges.request(purge)
     try:
-        response = await request(
+        response = await outgoing.request(
             purge_request.method,
             _endpoint(purge_request.url),
             {"User-Agent": USER_AGENT, **purge_request.headers},
             purge_request.body,
             timeout=host.settings.purge.timeout_seconds,
-            tls=tls,
         )
     except UnreachableError as error:
         return str(error)

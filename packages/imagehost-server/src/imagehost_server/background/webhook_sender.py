@@ -25,11 +25,12 @@ from functools import partial
 from typing import TypeVar
 
 from imagehost_core import ImageHost
+from imagehost_core.endpoints import parse_endpoint_url, require_public_address
 from imagehost_core.errors import ValidationError
 from imagehost_core.ids import WebhookId
 from imagehost_core.services.webhooks import LeasedDelivery
-from imagehost_core.webhooks import Attempt, SenderLoad, parse_endpoint_url, sign_webhook
-from imagehost_server.http.outgoing import Resolve, UnreachableError, WebhookResponse, post, resolve
+from imagehost_core.webhooks import Attempt, SenderLoad, sign_webhook
+from imagehost_server.http.outgoing import Outgoing, OutgoingResponse, Resolve, UnreachableError, resolve
 
 POLL_SECONDS = 0.5
 """Time between polls of the outbox, for events of other processes and for retries. Events of the same process
@@ -77,8 +78,8 @@ class WebhookSender:
     ) -> None:
         self._host = host
         self._settings = host.settings.webhooks
-        self._tls = tls or ssl.create_default_context()
-        self._resolve = resolve
+        policy = partial(require_public_address, allow_loopback=self._settings.allow_loopback)
+        self._outgoing = Outgoing(policy, tls or ssl.create_default_context(), resolve)
         self._grace_seconds = grace_seconds
         self._idle_poll_seconds = idle_poll_seconds
         self._active_until = time.monotonic()
@@ -194,9 +195,8 @@ class WebhookSender:
         duration_ms = round((time.monotonic() - started) * 1_000)
         self._results.append((lease, Attempt(at=at, status=status, duration_ms=duration_ms, response=text)))
 
-    async def _post(self, lease: LeasedDelivery, timestamp: int) -> WebhookResponse:
+    async def _post(self, lease: LeasedDelivery, timestamp: int) -> OutgoingResponse:
         event_id, body = lease.delivery.event_id, lease.body
-        allow_loopback = self._settings.allow_loopback
         signatures = (sign_webhook(secret, event_id, timestamp, body) for secret in lease.secrets)
         headers = {
             "Content-Type": "application/json",
@@ -205,14 +205,12 @@ class WebhookSender:
             "webhook-timestamp": str(timestamp),
             "webhook-signature": " ".join(signatures),
         }
-        return await post(
-            parse_endpoint_url(lease.webhook.url, allow_loopback=allow_loopback),
+        return await self._outgoing.request(
+            "POST",
+            parse_endpoint_url(lease.webhook.url, allow_loopback=self._settings.allow_loopback),
             headers,
             body,
             timeout=self._settings.timeout_seconds,
-            allow_loopback=allow_loopback,
-            tls=self._tls,
-            resolve=self._resolve,
         )
 
     def _on_done(self, task: asyncio.Task[None]) -> None:

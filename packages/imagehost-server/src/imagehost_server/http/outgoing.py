@@ -13,13 +13,13 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 
 import h11
 from attrs import frozen
 
+from imagehost_core.endpoints import AddressPolicy, Endpoint, is_ip_address
 from imagehost_core.errors import ValidationError
-from imagehost_core.webhooks import RESPONSE_EXCERPT_BYTES, Endpoint, is_ip_address, require_public_address
+from imagehost_core.webhooks import RESPONSE_EXCERPT_BYTES
 
 READ_BYTES = 4_096
 """Bytes per read. h11 limits the response's headers to 16 KiB."""
@@ -35,7 +35,7 @@ class UnreachableError(Exception):
 
 
 @frozen
-class WebhookResponse:
+class OutgoingResponse:
     """The response of an endpoint.
 
     Attributes:
@@ -83,128 +83,6 @@ async def resolve(host: str, port: int) -> list[str]:
     return await result
 
 
-async def post(
-    endpoint: Endpoint,
-    headers: dict[str, str],
-    body: bytes,
-    *,
-    timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
-    allow_loopback: bool = False,
-    tls: ssl.SSLContext | None = None,
-    resolve: Resolve = resolve,
-) -> WebhookResponse:
-    """Send a POST request and return the response.
-
-    Args:
-        endpoint: The parsed URL of the endpoint.
-        headers: Headers in addition to Host, Content-Length and Connection.
-        body: The request body.
-        timeout: Seconds to resolve, connect, send, and read the response's headers.
-        allow_loopback: Whether loopback addresses are allowed.
-        tls: The TLS context; by default one with the system's certificate authorities.
-        resolve: Resolves the host name.
-
-    Raises:
-        UnreachableError: There was no response, or the endpoint's address is not allowed.
-    """
-    require_public = partial(require_public_address, allow_loopback=allow_loopback)
-    return await request(
-        "POST",
-        endpoint,
-        headers,
-        body,
-        timeout=timeout,
-        require_address=require_public,
-        tls=tls,
-        resolve=resolve,
-    )
-
-
-async def request(
-    method: str,
-    endpoint: Endpoint,
-    headers: dict[str, str],
-    body: bytes,
-    *,
-    timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
-    require_address: Callable[[str], object] = is_ip_address,
-    tls: ssl.SSLContext | None = None,
-    resolve: Resolve = resolve,
-) -> WebhookResponse:
-    """Send a request and return the response, as `post` does.
-
-    Args:
-        method: The request's method.
-        endpoint: The parsed URL of the endpoint.
-        headers: Headers in addition to Host, Content-Length and Connection.
-        body: The request body.
-        timeout: Seconds until the response's headers are read.
-        require_address: Raises ValidationError for an IP address that is not allowed; by default all are.
-        tls: The TLS context; by default one with the system's certificate authorities.
-        resolve: Resolves the host name.
-
-    Raises:
-        UnreachableError: There was no response, or the endpoint's address is not allowed.
-    """
-    async with open_response(
-        method,
-        endpoint,
-        headers,
-        body,
-        timeout=timeout,
-        require_address=require_address,
-        tls=tls,
-        resolve=resolve,
-    ) as response:
-        response.limit.reschedule(None)
-        return WebhookResponse(response.status, await _read_excerpt(response))
-
-
-async def download(
-    endpoint: Endpoint,
-    write: Callable[[bytes], Awaitable[object]],
-    *,
-    timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
-    max_bytes: int,
-    allow_loopback: bool = False,
-    tls: ssl.SSLContext | None = None,
-    resolve: Resolve = resolve,
-) -> None:
-    """Write the body of a GET request's response in pieces, as it arrives.
-
-    Args:
-        endpoint: The parsed URL.
-        write: Receives each piece.
-        timeout: Seconds for all of it.
-        max_bytes: The download ends when more have arrived.
-        allow_loopback: Whether loopback addresses are allowed.
-        tls: The TLS context; by default one with the system's certificate authorities.
-        resolve: Resolves the host name.
-
-    Raises:
-        UnreachableError: There was no complete response with a status of 2xx in time, or the address is not
-            allowed.
-    """
-    headers = {"Accept": "image/*", "Accept-Encoding": "identity", "User-Agent": "imagehost"}
-    require_public = partial(require_public_address, allow_loopback=allow_loopback)
-    async with open_response(
-        "GET",
-        endpoint,
-        headers,
-        b"",
-        timeout=timeout,
-        require_address=require_public,
-        tls=tls,
-        resolve=resolve,
-    ) as response:
-        if not 200 <= response.status < 300:
-            raise UnreachableError(f"the status {response.status}")
-        received = 0
-        while received <= max_bytes and isinstance(event := await response.next_event(), h11.Data):
-            received += len(event.data)
-            await write(bytes(event.data))
-
-
 @frozen
 class OpenResponse:
     """A response whose headers were received.
@@ -224,57 +102,115 @@ class OpenResponse:
         return await _next_event(self._connection, self._reader)
 
 
-@asynccontextmanager
-async def open_response(
-    method: str,
-    endpoint: Endpoint,
-    headers: dict[str, str],
-    body: bytes,
-    *,
-    timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
-    require_address: Callable[[str], object],
-    tls: ssl.SSLContext | None,
-    resolve: Resolve,
-) -> AsyncIterator[OpenResponse]:
-    """Send a request, and yield its response; the arguments are those of `request`.
+@frozen
+class Outgoing:
+    """Outgoing requests of one purpose.
 
-    Raises:
-        UnreachableError: There was no response, or the address is not allowed.
+    Attributes:
+        policy: Which IP addresses are allowed; each is checked before the connection is made.
+        tls: The TLS context; by default one with the system's certificate authorities.
+        resolve: Resolves host names.
     """
-    try:
-        async with asyncio.timeout(timeout) as limit:
-            addresses = await _resolve_allowed(endpoint, require_address, resolve)
-            async with _connect(endpoint, addresses, tls) as (reader, writer):
-                connection = h11.Connection(our_role=h11.CLIENT)
-                await _send(connection, method, endpoint, headers, body, writer)
-                status = await _read_status(connection, reader)
-                yield OpenResponse(status, limit, connection, reader)
-    except TimeoutError:
-        raise UnreachableError(f"no response within {timeout:g} seconds") from None
-    except ValidationError as error:
-        # The message omits the IP address, which may be of the operator's internal network.
-        raise UnreachableError(_NOT_PUBLIC) from error
-    except ssl.SSLError as error:
-        raise UnreachableError(f"TLS failed: {error.reason or error}") from error
-    except h11.RemoteProtocolError as error:
-        raise UnreachableError(f"the response was not HTTP: {error}") from error
-    except OSError as error:
-        raise UnreachableError(f"no connection: {error.strerror or error}") from error
+
+    policy: AddressPolicy
+    tls: ssl.SSLContext | None = None
+    resolve: Resolve = resolve
+
+    async def request(
+        self,
+        method: str,
+        endpoint: Endpoint,
+        headers: dict[str, str],
+        body: bytes,
+        *,
+        timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
+    ) -> OutgoingResponse:
+        """Send a request and return the response.
+
+        Args:
+            method: The request's method.
+            endpoint: The parsed URL.
+            headers: Headers in addition to Host, Content-Length and Connection.
+            body: The request body.
+            timeout: Seconds to resolve, connect, send, and read the response's headers.
+
+        Raises:
+            UnreachableError: There was no response, or the endpoint's address is not allowed.
+        """
+        async with self._open(method, endpoint, headers, body, timeout) as response:
+            response.limit.reschedule(None)
+            return OutgoingResponse(response.status, await _read_excerpt(response))
+
+    async def download(
+        self,
+        endpoint: Endpoint,
+        write: Callable[[bytes], Awaitable[object]],
+        *,
+        timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
+        max_bytes: int,
+    ) -> None:
+        """Write the body of a GET request's response in pieces, as it arrives.
+
+        Args:
+            endpoint: The parsed URL.
+            write: Receives each piece.
+            timeout: Seconds for all of it.
+            max_bytes: The download ends when more have arrived.
+
+        Raises:
+            UnreachableError: There was no complete response with a status of 2xx in time, or the address is
+                not allowed.
+        """
+        headers = {"Accept": "image/*", "Accept-Encoding": "identity", "User-Agent": "imagehost"}
+        async with self._open("GET", endpoint, headers, b"", timeout) as response:
+            if not 200 <= response.status < 300:
+                raise UnreachableError(f"the status {response.status}")
+            received = 0
+            while received <= max_bytes and isinstance(event := await response.next_event(), h11.Data):
+                received += len(event.data)
+                await write(bytes(event.data))
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        endpoint: Endpoint,
+        headers: dict[str, str],
+        body: bytes,
+        timeout: float,  # noqa: ASYNC109 - covers the request, of which the caller sees no part
+    ) -> AsyncIterator[OpenResponse]:
+        """Send a request, and yield its response; arguments and errors are those of `request`."""
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                addresses = await self._resolve_allowed(endpoint)
+                async with _connect(endpoint, addresses, self.tls) as (reader, writer):
+                    connection = h11.Connection(our_role=h11.CLIENT)
+                    await _send(connection, method, endpoint, headers, body, writer)
+                    status = await _read_status(connection, reader)
+                    yield OpenResponse(status, limit, connection, reader)
+        except TimeoutError:
+            raise UnreachableError(f"no response within {timeout:g} seconds") from None
+        except ValidationError as error:
+            # The message omits the IP address, which may be of the operator's internal network.
+            raise UnreachableError(_NOT_PUBLIC) from error
+        except ssl.SSLError as error:
+            raise UnreachableError(f"TLS failed: {error.reason or error}") from error
+        except h11.RemoteProtocolError as error:
+            raise UnreachableError(f"the response was not HTTP: {error}") from error
+        except OSError as error:
+            raise UnreachableError(f"no connection: {error.strerror or error}") from error
+
+    async def _resolve_allowed(self, endpoint: Endpoint) -> list[str]:
+        """Return the IP addresses of an endpoint; raise ValidationError unless all of them are allowed."""
+        addresses = list(dict.fromkeys(await self.resolve(endpoint.host, endpoint.port)))
+        if not addresses:
+            raise OSError("the name has no IP address")
+        for address in addresses:
+            self.policy(address)
+        return addresses
 
 
 _NOT_PUBLIC = "expected an endpoint with a public IP address but received one that is not public"
-
-
-async def _resolve_allowed(
-    endpoint: Endpoint, require_address: Callable[[str], object], resolve: Resolve
-) -> list[str]:
-    """Return the IP addresses of an endpoint; raise ValidationError unless all of them are allowed."""
-    addresses = list(dict.fromkeys(await resolve(endpoint.host, endpoint.port)))
-    if not addresses:
-        raise OSError("the name has no IP address")
-    for address in addresses:
-        require_address(address)
-    return addresses
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
 
@@ -10,6 +11,7 @@ from attrs import evolve, frozen
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from imagehost_core.endpoints import parse_endpoint_url, require_public_address
 from imagehost_core.errors import (
     COMBINED,
     ErrorCollector,
@@ -28,7 +30,6 @@ from imagehost_core.transform import (
     MAX_QUALITY,
 )
 from imagehost_core.uploads import MAX_DESCRIPTION, STORED_FORMATS, UploadOptions, clean_filename
-from imagehost_core.webhooks import parse_endpoint_url
 from imagehost_server.http.multipart import (
     URL_FIELD,
     FormKind,
@@ -37,7 +38,7 @@ from imagehost_server.http.multipart import (
     UploadedFile,
     parse_form,
 )
-from imagehost_server.http.outgoing import UnreachableError, download
+from imagehost_server.http.outgoing import Outgoing, UnreachableError
 from imagehost_server.http.responses import (
     RawResponse,
     Success,
@@ -208,12 +209,11 @@ async def _fetch(request: ApiRequest, url: str, staged: StagedFile) -> UploadedF
     slow_writes, allow_loopback = request.executors.slow_writes, request.settings.webhooks.allow_loopback
     try:
         endpoint = parse_endpoint_url(url.partition("#")[0], allow_loopback=allow_loopback)
-        await download(
+        await Outgoing(partial(require_public_address, allow_loopback=allow_loopback)).download(
             endpoint,
             lambda piece: slow_writes.run(staged.write, piece),
             timeout=FETCH_SECONDS,
             max_bytes=MAX_FILE_BYTES,
-            allow_loopback=allow_loopback,
         )
     except ValidationError as error:
         raise ValidationError(errors=[evolve(each, name=URL_FIELD) for each in error.errors]) from error

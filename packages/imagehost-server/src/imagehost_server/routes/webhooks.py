@@ -13,6 +13,7 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType
 
 from imagehost_core import ImageHost
+from imagehost_core.endpoints import MAX_URL
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import (
     Account,
@@ -21,7 +22,6 @@ from imagehost_core.models import (
     WebhookDelivery,
     WebhookWithSecret,
 )
-from imagehost_core.webhooks import MAX_URL
 from imagehost_server.http.responses import Success, ok, record_of
 from imagehost_server.routes.body import Description, JsonBody, member, set_fields
 from imagehost_server.routes.handler import ApiRequest, Deleted, operation

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from datetime import timedelta
+from functools import partial
 from hmac import compare_digest
 from pathlib import PurePath
 from typing import Any
@@ -19,12 +20,19 @@ from litestar import Response
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from imagehost_core.errors import ImageHostError, NotFoundError, RateLimitError, ValidationError
+from imagehost_core.errors import (
+    ForbiddenError,
+    ImageHostError,
+    NotFoundError,
+    RateLimitError,
+    ValidationError,
+)
 from imagehost_core.limits import sign_in_keys
 from imagehost_core.lists import ImageSort
 from imagehost_core.models import Album, AlbumShare, Image, Page
 from imagehost_core.services.albums import MAX_SHARES
 from imagehost_core.services.delivery import Blob
+from imagehost_core.tokens import token_hash
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.auth.cookies import SHARE_COOKIE, cookie_value, share_cookie
 from imagehost_server.auth.passwords import password_errors, verify_password
@@ -136,23 +144,36 @@ async def shared_album(request: WebRequest, token: FromPath[str]) -> Response[An
 @page("/s/{token:str}", method="POST")
 async def enter_share(request: WebRequest, token: FromPath[str]) -> Response[Any]:
     """Check the password of a share link, and go on to its album."""
-    form = request.fields
-    share, _ = await request.executors.reads.run(request.host.albums.get_shared, token)
-    password, name = form.get("password", ""), f"share:{share.id}"
+    password = request.fields.get("password", "")
+    try:
+        await request.executors.reads.run(request.host.albums.get_shared, token)
+    except ForbiddenError:
+        return await _enter_password(request, token, password)
+    return see_other(request, f"/s/{token}")
+
+
+async def _enter_password(request: WebRequest, token: str, password: str) -> Response[Any]:
+    name = f"share:{token_hash(token)}"
+    try:
+        await throttle_password_attempt(request, name)
+    except RateLimitError as error:
+        response = _ask_password(request, token, error.status, "throttled")
+        response.headers["retry-after"] = str(error.retry_after)
+        return response
+    if password_errors(password):
+        return _ask_password(request, token, 403, "invalid")
+    keys = sign_in_keys(name, request.identity.ip_address)
+    verify = partial(verify_password, password=password)
+    try:
+        share, _ = await request.executors.passwords.run(
+            keys, request.host.albums.get_shared, token, verify=verify
+        )
+    except ForbiddenError:
+        return _ask_password(request, token, 403, "invalid")
     response = see_other(request, f"/s/{token}")
     if share.password_hash is not None:
-        try:
-            await throttle_password_attempt(request, name)
-        except RateLimitError as error:
-            response = _ask_password(request, token, error.status, "throttled")
-            response.headers["retry-after"] = str(error.retry_after)
-            return response
-        keys = sign_in_keys(name, request.identity.ip_address)
-        if password_errors(password) or not await request.executors.passwords.run(
-            keys, verify_password, share.password_hash, password
-        ):
-            return _ask_password(request, token, 403, "invalid")
-        response.set_cookie(share_cookie(share.password_hash, f"{request.settings.root_path}/s/{token}"))
+        path = f"{request.settings.root_path}/s/{token}"
+        response.set_cookie(share_cookie(share.password_hash, path))
     return response
 
 
@@ -186,13 +207,16 @@ async def _enter(request: WebRequest, token: str) -> tuple[AlbumShare, Album] | 
     Raises:
         NotFoundError: There is no such share, or it has ended.
     """
-    share, album = await request.executors.reads.run(request.host.albums.get_shared, token)
-    if share.password_hash is not None:
-        expected = share_cookie(share.password_hash, "").value or ""
-        received = cookie_value(request.scope["headers"], SHARE_COOKIE) or ""
-        if not compare_digest(received.encode(), expected.encode()):
-            return _ask_password(request, token, 403, "")
-    return share, album
+    received = cookie_value(request.scope["headers"], SHARE_COOKIE) or ""
+
+    def verify(password_hash: str) -> bool:
+        expected = share_cookie(password_hash, "").value or ""
+        return compare_digest(received.encode(), expected.encode())
+
+    try:
+        return await request.executors.reads.run(request.host.albums.get_shared, token, verify=verify)
+    except ForbiddenError:
+        return _ask_password(request, token, 403, "")
 
 
 def _ask_password(request: WebRequest, token: str, status: int, problem: str) -> Response[Any]:
