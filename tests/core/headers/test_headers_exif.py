@@ -67,7 +67,7 @@ def scanned(block: bytes, before: bytes = b"", after: bytes = b"") -> int:
     """Return the orientation that the header scan reads from a block within a file."""
     file = before + block + after
     reader = HeaderReader(io.BytesIO(file), len(file))
-    return scan_orientation(reader, (len(before), len(before) + len(block)))
+    return scan_orientation(reader, (len(before), len(before) + len(block))).value
 
 
 def saved(kind: str) -> bytes:
@@ -176,7 +176,7 @@ def test_malformed_exif_counts_as_orientation_1_and_is_left_unchanged(block: byt
 
 
 def test_an_image_without_exif_has_orientation_1() -> None:
-    assert scan_orientation(HeaderReader(io.BytesIO(b""), 0), None) == 1
+    assert scan_orientation(HeaderReader(io.BytesIO(b""), 0), None).value == 1
 
 
 def test_entries_beyond_the_end_of_the_block_are_not_read() -> None:

@@ -48,6 +48,7 @@ class FormatInfo:
         has_alpha: Whether the format supports transparency.
         animated: Whether imagehost encodes animations in the format.
         default_quality: The quality without `q`, 1–100; `None` where the encoder has no quality setting.
+        turned_by_exif: Whether browsers rotate and mirror an image by its EXIF orientation.
         max_side: The largest encoded width or height, in pixels: the limit of the encoder
             (libjpeg-turbo: 65,500; libwebp: 16,383; the fields of GIF: 65,535) or of decoders
             (libavif rejects sides above 32,768 by default).
@@ -64,6 +65,7 @@ class FormatInfo:
     has_alpha: bool
     animated: bool
     default_quality: int | None
+    turned_by_exif: bool
     max_side: int
     encode_seconds: float
     memory: PixelMemory
@@ -85,6 +87,7 @@ FORMATS: dict[Format, FormatInfo] = {
         has_alpha=False,
         animated=False,
         default_quality=80,
+        turned_by_exif=True,
         max_side=65_500,
         encode_seconds=0.017,
         memory=PixelMemory(opaque_upload=20, alpha_upload=20, decoded=20, encoded=20),
@@ -99,6 +102,7 @@ FORMATS: dict[Format, FormatInfo] = {
         has_alpha=True,
         animated=False,
         default_quality=None,
+        turned_by_exif=True,
         max_side=2**31 - 1,
         encode_seconds=0.09,
         memory=PixelMemory(opaque_upload=36, alpha_upload=48, decoded=20, encoded=20),
@@ -113,6 +117,7 @@ FORMATS: dict[Format, FormatInfo] = {
         has_alpha=True,
         animated=True,
         default_quality=80,
+        turned_by_exif=False,
         max_side=16_383,
         encode_seconds=0.04,
         memory=PixelMemory(opaque_upload=28, alpha_upload=32, decoded=24, encoded=24),
@@ -127,6 +132,7 @@ FORMATS: dict[Format, FormatInfo] = {
         has_alpha=True,
         animated=True,
         default_quality=None,
+        turned_by_exif=False,
         max_side=65_535,
         encode_seconds=0.05,
         memory=PixelMemory(opaque_upload=36, alpha_upload=36, decoded=24, encoded=24),
@@ -141,6 +147,7 @@ FORMATS: dict[Format, FormatInfo] = {
         has_alpha=True,
         animated=False,
         default_quality=60,
+        turned_by_exif=True,
         max_side=32_768,
         encode_seconds=0.08,
         memory=PixelMemory(opaque_upload=20, alpha_upload=20, decoded=20, encoded=60),

@@ -1,5 +1,8 @@
 """Orientation and thumbnail of EXIF: read the tag, reset it, and remove what no longer fits the pixels.
 
+Files state their orientation in more ways than browsers read. All browsers apply a tag of type SHORT, in a
+JPEG after one label and in a PNG without any; `Orientation` tells whether a block is of that form.
+
 EXIF is a TIFF file (Exif 2.32, section 4.5): a byte order, the offset of the first directory (IFD0), and
 that directory's entries of 12 bytes each. To find the end of the data beside the thumbnail, the directories
 that it refers to are read, each once, so the parser cannot loop.
@@ -20,6 +23,8 @@ UPRIGHT = 1
 PREFIX = b"Exif\0\0"
 """The identifier before the TIFF file in JPEG; some files of other formats have it in error."""
 
+LABEL = b"Exif\0"
+"""The part of the identifier that decoders compare; the sixth byte is a pad byte of any value."""
 _MAX_PREFIXES = 2
 """Pillow puts a prefix before the EXIF of a PNG, which may have one in error already."""
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
@@ -29,8 +34,9 @@ _SUBDIRECTORIES = (0x8769, 0x8825, 0xA005)
 """The tags that refer to the directories of the camera, of the place, and of interoperability."""
 _THUMBNAILS = {0x0201: 0x0202, 0x0111: 0x0117}
 """The tags of IFD1 with the offset and with the length of a thumbnail: JPEG, and one uncompressed strip."""
-_VALUE_FORMATS = {3: "H", 4: "I"}
-"""The `struct` format of a value by the tag's type: SHORT and LONG."""
+_SHORT, _LONG = 3, 4
+_VALUE_FORMATS = {_SHORT: "H", _LONG: "I"}
+"""The `struct` format of a value by the tag's type."""
 
 _Entry = tuple[int, int, int]
 
@@ -39,27 +45,34 @@ Peek = Callable[[int, int], bytes]
 
 
 @frozen
-class _Tag:
+class Orientation:
     """The orientation tag of an EXIF block.
 
     Attributes:
-        offset: Offset of the value in the block, in bytes.
-        format: The value's `struct` format, byte order included.
-        value: The stored value, in range or not.
+        value: 1 to 8.
+        kind: The tag's type: SHORT, or in error LONG.
+        order: The byte order, `<` or `>`.
+        tiff_offset: Offset of the TIFF file in the block, in bytes: the length of what labels it.
+        entry_offset: Offset of the directory's entry in the block, in bytes.
     """
 
-    offset: int
-    format: str
-    value: int
+    value: int = UPRIGHT
+    kind: int = _SHORT
+    order: str = "<"
+    tiff_offset: int = 0
+    entry_offset: int = 0
 
-    @property
-    def orientation(self) -> int:
-        """The value, 1 to 8; 1 if it is out of range."""
-        return self.value if 1 <= self.value <= 8 else UPRIGHT
+    def is_applied_by_browsers(self, label: int) -> bool:
+        """Return whether browsers rotate and mirror the image so, in a format whose EXIF they read.
+
+        Args:
+            label: Bytes of the label that the format has before the TIFF file.
+        """
+        return self.value == UPRIGHT or (self.kind == _SHORT and self.tiff_offset == label)
 
 
-def scan_orientation(reader: HeaderReader, span: tuple[int, int] | None) -> int:
-    """Return the orientation, 1 to 8, of the EXIF block in a file; 1 if it is missing or malformed.
+def scan_orientation(reader: HeaderReader, span: tuple[int, int] | None) -> Orientation:
+    """Return the orientation tag of the EXIF block in a file; one of 1 if it is missing or malformed.
 
     Args:
         reader: The file.
@@ -70,20 +83,19 @@ def scan_orientation(reader: HeaderReader, span: tuple[int, int] | None) -> int:
         ValidationError: The file ends before the block does.
     """
     if span is None:
-        return UPRIGHT
+        return Orientation()
     start, end = span
 
     def peek(offset: int, count: int) -> bytes:
         return reader.read_exactly(start + offset, max(0, min(count, end - start - offset)))
 
-    tag = _find_orientation(peek, end - start)
-    return UPRIGHT if tag is None else tag.orientation
+    return _find_orientation(peek, end - start) or Orientation()
 
 
 def read_orientation(exif: bytes) -> int:
     """Return the orientation, 1 to 8, of an EXIF block; 1 if it is missing or malformed."""
     tag = _find_in_bytes(exif)
-    return UPRIGHT if tag is None else tag.orientation
+    return UPRIGHT if tag is None else tag.value
 
 
 def reset_orientation(exif: bytes) -> bytes:
@@ -91,8 +103,28 @@ def reset_orientation(exif: bytes) -> bytes:
     tag = _find_in_bytes(exif)
     if tag is None:
         return exif
-    value = struct.pack(tag.format, UPRIGHT)
-    return exif[: tag.offset] + value + exif[tag.offset + len(value) :]
+    offset, value = tag.entry_offset + 8, struct.pack(tag.order + _VALUE_FORMATS[tag.kind], UPRIGHT)
+    return exif[:offset] + value + exif[offset + len(value) :]
+
+
+def standard_exif(exif: bytes) -> bytes | None:
+    """Return the TIFF file of an EXIF block whose orientation is not 1, with a tag that browsers apply.
+
+    Returns:
+        `None` if the orientation is 1 or missing: browsers need no tag to show the image upright.
+    """
+    tag = _find_in_bytes(exif)
+    if tag is None or tag.value == UPRIGHT:
+        return None
+    entry = struct.pack(f"{tag.order}HHIH2x", ORIENTATION, _SHORT, 1, tag.value)
+    end = tag.entry_offset + len(entry)
+    return exif[tag.tiff_offset : tag.entry_offset] + entry + exif[end:]
+
+
+def exif_of_orientation(orientation: int) -> bytes:
+    """Return a TIFF file with no other tag."""
+    entry = struct.pack("<HHIH2x", ORIENTATION, _SHORT, 1, orientation)
+    return struct.pack("<4sIH", b"II*\0", 8, 1) + entry + bytes(4)
 
 
 def remove_thumbnail(exif: bytes) -> bytes:
@@ -148,19 +180,19 @@ def find_tiff(peek: Peek) -> tuple[int, str] | None:
     """
     start = 0
     for _ in range(_MAX_PREFIXES):
-        if peek(start, len(PREFIX)) == PREFIX:
+        if peek(start, len(LABEL)) == LABEL:
             start += len(PREFIX)
     header = peek(start, 8)
     order = _BYTE_ORDERS.get(header[:4])
     return None if order is None or len(header) < 8 else (start, order)
 
 
-def _find_in_bytes(exif: bytes) -> _Tag | None:
+def _find_in_bytes(exif: bytes) -> Orientation | None:
     return _find_orientation(lambda offset, count: exif[offset : offset + count], len(exif))
 
 
-def _find_orientation(peek: Peek, size: int) -> _Tag | None:
-    """Return the first orientation tag of IFD0, of type SHORT or LONG and with one value.
+def _find_orientation(peek: Peek, size: int) -> Orientation | None:
+    """Return the first orientation of IFD0 with one value in range, of type SHORT if there is one, or LONG.
 
     Args:
         peek: Reads bytes of the block.
@@ -176,9 +208,10 @@ def _find_orientation(peek: Peek, size: int) -> _Tag | None:
     (count,) = struct.unpack(f"{order}H", peek(directory, 2))
     first = directory + 2
     entries = peek(first, min(count, (size - first) // 12) * 12)
+    tags: dict[int, Orientation] = {}
     for index, (tag, kind, values, raw) in enumerate(struct.iter_unpack(f"{order}HHI4s", entries)):
         if tag == ORIENTATION and kind in _VALUE_FORMATS and values == 1:
-            value_format = order + _VALUE_FORMATS[kind]
-            value = int(struct.unpack_from(value_format, raw)[0])
-            return _Tag(first + 12 * index + 8, value_format, value)
-    return None
+            (value,) = struct.unpack_from(order + _VALUE_FORMATS[kind], raw)
+            if 1 <= value <= 8:
+                tags.setdefault(kind, Orientation(value, kind, order, start, first + 12 * index))
+    return tags.get(_SHORT) or tags.get(_LONG)

@@ -47,6 +47,7 @@ class ImageHeader:
             even if it is not part of the animation; further images of a JPEG (MPO) do not, because they
             follow after the end.
         orientation: EXIF tag 0x0112, 1 to 8; 1 if it is missing or invalid.
+        is_upright_in_browsers: Whether browsers apply that orientation when they show the file.
         has_alpha: Whether the image can have transparent pixels.
         end_offset: Offset in bytes of the end of the image; bytes after it are not part of it.
         scans: Number of scans of a JPEG, else 0.
@@ -64,6 +65,7 @@ class ImageHeader:
     height: int
     frames: int = 1
     orientation: int = 1
+    is_upright_in_browsers: bool = True
     has_alpha: bool = False
     end_offset: int
     scans: int = 0

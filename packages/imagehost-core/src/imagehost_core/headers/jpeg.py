@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 
 from attrs import frozen
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.exif import scan_orientation
+from imagehost_core.headers.exif import LABEL, PREFIX, scan_orientation
 from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file
 
@@ -42,7 +43,7 @@ _PROGRESSIVE, _LOSSLESS = 0xC2, 0xC3
 _ARITHMETIC_FRAMES = {0xC9, 0xCA}
 
 _LABELS = (
-    (0xE1, b"Exif\0\0", MetadataKind.EXIF),
+    (0xE1, LABEL, MetadataKind.EXIF),
     (0xE1, b"http://ns.adobe.com/xap/1.0/\0", MetadataKind.XMP),
     (0xE1, b"http://ns.adobe.com/xmp/extension/\0", MetadataKind.XMP),
     (0xE2, b"ICC_PROFILE\0", MetadataKind.ICC),
@@ -67,6 +68,68 @@ def read(reader: HeaderReader) -> ImageHeader:
     least_bits = 0
     scans = 0
     metadata = MetadataCounter()
+    exif_span: tuple[int, int] | None = None
+    in_pixels = False
+    for code, start, end in _segments(reader):
+        if in_pixels and scans == 1 and 8 * (start - 2 - first_pixels) < least_bits:
+            expected = f"at least {_ceil(least_bits, 8):,} bytes for the pixels of the first scan of a JPEG"
+            raise damaged_file(expected, f"{start - 2 - first_pixels:,}")
+        in_pixels = code == _SOS
+        if code == _SOI:
+            raise damaged_file("one start-of-image marker in a JPEG", f"a second one at offset {start - 2:,}")
+        if code in _FRAMES or code in _UNSUPPORTED_FRAMES:
+            if frame is not None:
+                raise damaged_file("one frame in a JPEG", f"a second one at offset {start - 2:,}")
+            frame = _frame(reader, code, start, end)
+        elif code == _SOS:
+            if frame is None:
+                raise damaged_file("a frame header before a JPEG's pixels", "none")
+            scans += 1
+            if scans == 1:
+                first_pixels = end
+                least_bits = frame.least_bits(reader.read_exactly(start, end - start))
+                exif_span = metadata.exif_span
+        elif code in _APP or code == _COM:
+            metadata.add(_metadata_kind(code, reader.peek(start + 2, _LONGEST_LABEL)), start + 2, end)
+    if frame is None or not scans:
+        raise damaged_file("a JPEG with pixels", "one that ends before them")
+    orientation = scan_orientation(reader, exif_span)
+    return ImageHeader(
+        format=Format.JPEG,
+        width=frame.width,
+        height=frame.height,
+        orientation=orientation.value,
+        is_upright_in_browsers=orientation.is_applied_by_browsers(len(PREFIX)),
+        end_offset=end,
+        scans=scans,
+        is_displayable=frame.code in _DISPLAYABLE_FRAMES,
+        metadata=metadata.kinds,
+        metadata_spans=metadata.spans,
+        metadata_bytes=metadata.size,
+    )
+
+
+def find_exif(reader: HeaderReader) -> tuple[int, int] | None:
+    """Return the offsets of the first EXIF block, with its label, and of its end; `None` if there is none.
+
+    One that follows the pixels does not count: decoders have returned the image by then.
+
+    Raises:
+        ValidationError: The structure before the pixels is damaged.
+    """
+    for code, start, end in _segments(reader):
+        if code in (_SOS, _EOI):
+            break
+        if code in _APP and _metadata_kind(code, reader.peek(start + 2, len(LABEL))) is MetadataKind.EXIF:
+            return start + 2, end
+    return None
+
+
+def _segments(reader: HeaderReader) -> Iterator[tuple[int, int, int]]:
+    """Yield the marker of each segment and the offsets of its length and of its end; last those of EOI.
+
+    If the end-of-image marker is missing, it is yielded with the end of the file.
+    """
     padding = 0
     in_pixels = False
     offset = 2
@@ -84,44 +147,14 @@ def read(reader: HeaderReader) -> ImageHeader:
             offset = start + 1
             continue
         reader.count_parts(MAX_SEGMENTS)
-        if in_pixels and scans == 1 and 8 * (start - first_pixels) < least_bits:
-            expected = f"at least {_ceil(least_bits, 8):,} bytes for the pixels of the first scan of a JPEG"
-            raise damaged_file(expected, f"{start - first_pixels:,}")
-        offset = start + 2
-        in_pixels = code == _SOS
-        if code == _EOI:
-            break
-        if code == _SOI:
-            raise damaged_file("one start-of-image marker in a JPEG", f"a second one at offset {start:,}")
-        end = offset + max(2, struct.unpack(">H", reader.read_exactly(offset, 2))[0])
+        if code in (_EOI, _SOI):
+            yield code, start + 2, min(start + 2, reader.size)
+            return
+        end = start + 2 + max(2, struct.unpack(">H", reader.read_exactly(start + 2, 2))[0])
         reader.require_length(end)
-        if code in _FRAMES or code in _UNSUPPORTED_FRAMES:
-            if frame is not None:
-                raise damaged_file("one frame in a JPEG", f"a second one at offset {start:,}")
-            frame = _frame(reader, code, offset, end)
-        elif code == _SOS:
-            if frame is None:
-                raise damaged_file("a frame header before a JPEG's pixels", "none")
-            scans += 1
-            if scans == 1:
-                first_pixels, least_bits = end, frame.least_bits(reader.read_exactly(offset, end - offset))
-        elif code in _APP or code == _COM:
-            metadata.add(_metadata_kind(code, reader.peek(offset + 2, _LONGEST_LABEL)), offset + 2, end)
+        yield code, start + 2, end
+        in_pixels = code == _SOS
         offset = end
-    if frame is None or not scans:
-        raise damaged_file("a JPEG with pixels", "one that ends before them")
-    return ImageHeader(
-        format=Format.JPEG,
-        width=frame.width,
-        height=frame.height,
-        orientation=scan_orientation(reader, metadata.exif_span),
-        end_offset=min(offset, reader.size),
-        scans=scans,
-        is_displayable=frame.code in _DISPLAYABLE_FRAMES,
-        metadata=metadata.kinds,
-        metadata_spans=metadata.spans,
-        metadata_bytes=metadata.size,
-    )
 
 
 @frozen

@@ -11,7 +11,7 @@ import zlib
 from attrs import define
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.exif import scan_orientation
+from imagehost_core.headers.exif import UPRIGHT, scan_orientation
 from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
@@ -132,6 +132,7 @@ def read(reader: HeaderReader) -> ImageHeader:
     animation = ApngFrameCounter(width, height)
     metadata = MetadataCounter()
     exif_span: tuple[int, int] | None = None
+    exif_is_first = False
     pixels = False
     offset = 33
     while True:
@@ -161,15 +162,19 @@ def read(reader: HeaderReader) -> ImageHeader:
             metadata.add(_metadata_kind(reader, kind, start), start, end)
             if kind == b"eXIf" and exif_span is None:
                 exif_span = start, end
+                exif_is_first = not pixels
         offset = end + 4
     if not pixels:
         raise damaged_file("a PNG with pixels", "one without IDAT")
+    orientation = scan_orientation(reader, exif_span)
     return ImageHeader(
         format=Format.PNG,
         width=width,
         height=height,
         frames=animation.frames(),
-        orientation=scan_orientation(reader, exif_span),
+        orientation=orientation.value,
+        is_upright_in_browsers=orientation.value == UPRIGHT
+        or (exif_is_first and orientation.is_applied_by_browsers(label=0)),
         has_alpha=alpha,
         end_offset=offset,
         metadata=metadata.kinds,

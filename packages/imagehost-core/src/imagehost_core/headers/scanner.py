@@ -9,6 +9,7 @@ from typing import BinaryIO
 from imagehost_core.errors import UnsupportedMediaTypeError
 from imagehost_core.formats import SNIFF_BYTES, UPLOADABLE, Format, sniff
 from imagehost_core.headers import gif, jpeg, png, webp
+from imagehost_core.headers.exif import PREFIX, scan_orientation
 from imagehost_core.headers.header import DEFAULT_LIMITS, ImageHeader, SourceLimits, require_within_limits
 from imagehost_core.headers.metadata_blocks import MetadataBlocks, read_blocks
 from imagehost_core.headers.reader import HeaderReader
@@ -93,6 +94,23 @@ def read_metadata(file: BinaryIO, size: int) -> MetadataBlocks:
     """
     reader = HeaderReader(file, size)
     return read_blocks(reader, _read(reader))
+
+
+def is_upright_in_browsers(file: BinaryIO, size: int) -> bool:
+    """Return whether browsers show an image as its EXIF orientation says; reads no more than that needs.
+
+    Args:
+        file: A seekable binary file that starts with the image. Its position changes.
+        size: Length of the file in bytes.
+
+    Raises:
+        UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
+        ValidationError: The image is damaged or truncated.
+    """
+    reader = HeaderReader(file, size)
+    if sniff(reader.peek(0, SNIFF_BYTES)) is Format.JPEG:
+        return scan_orientation(reader, jpeg.find_exif(reader)).is_applied_by_browsers(len(PREFIX))
+    return _read(reader).is_upright_in_browsers
 
 
 def _read(reader: HeaderReader) -> ImageHeader:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.exif import scan_orientation
+from imagehost_core.headers.exif import UPRIGHT, scan_orientation
 from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
@@ -63,13 +63,13 @@ def read(reader: HeaderReader) -> ImageHeader:
         image = _bitstream(reader, first)
         for chunk in chunks:
             metadata.add(_KINDS.get(chunk.kind), chunk.start, chunk.end)
-        return _header(image, 1, 1, end, metadata)
+        return _header(image, 1, UPRIGHT, end, metadata)
     if first.end - first.start < 10:
         raise damaged_file("a VP8X of 10 bytes in a WebP", f"{first.end - first.start}")
     flags, size = reader.read_exactly(first.start, 1)[0], reader.read_exactly(first.start + 4, 6)
     canvas = _Bitstream(_uint24(size[:3]) + 1, _uint24(size[3:]) + 1, bool(flags & _ALPHA))
     frames = (_animated if flags & _ANIMATED else _still)(reader, chunks, canvas, metadata)
-    orientation = scan_orientation(reader, metadata.exif_span) if flags & _EXIF else 1
+    orientation = scan_orientation(reader, metadata.exif_span).value if flags & _EXIF else UPRIGHT
     return _header(canvas, frames, orientation, end, metadata)
 
 
@@ -82,6 +82,7 @@ def _header(
         height=image.height,
         frames=frames,
         orientation=orientation,
+        is_upright_in_browsers=orientation == UPRIGHT,
         has_alpha=image.alpha,
         end_offset=end,
         metadata=metadata.kinds,

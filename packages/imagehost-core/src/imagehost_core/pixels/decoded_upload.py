@@ -20,6 +20,7 @@ from imagehost_core.pixels.decode import (
     open_image,
 )
 from imagehost_core.pixels.encode import Metadata
+from imagehost_core.pixels.orientation import standardize_orientation
 from imagehost_core.pixels.png import repair_checksums
 
 # The default quality of a master: about that of the upload.
@@ -100,9 +101,12 @@ class DecodedUpload:
 
 
 def repair(fmt: Format, data: bytes) -> bytes:
-    """Return a file that decoders accept, if a PNG has wrong checksums or a JPEG no end; else the same."""
+    """Return a file that decoders accept and browsers show upright, if EXIF of its format can tell them to.
+
+    A PNG with wrong checksums and a JPEG without an end are repaired.
+    """
     repairs = {Format.PNG: repair_checksums, Format.JPEG: complete_jpeg}
-    return repairs[fmt](data) if fmt in repairs else data
+    return standardize_orientation(fmt, repairs[fmt](data) if fmt in repairs else data)
 
 
 def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:

@@ -15,6 +15,7 @@ from PIL import Image
 
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, Format
+from imagehost_core.headers.exif import UPRIGHT, exif_of_orientation
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.animation import encode_animation
 from imagehost_core.pixels.codecs import CODECS, HUGE_PIXELS
@@ -28,7 +29,8 @@ from imagehost_core.pixels.encode import (
     encode,
     is_line_art,
 )
-from imagehost_core.pixels.strip_metadata import strip_metadata
+from imagehost_core.pixels.orientation import with_exif
+from imagehost_core.pixels.strip_metadata import strip_metadata, webp_bitstreams
 from imagehost_core.transform import Size
 
 MASTER_OPTIONS: dict[Format, Mapping[str, object]] = {
@@ -41,7 +43,7 @@ MAX_OPTIONS_PIXELS: dict[Format, int] = {Format.JPEG: HUGE_PIXELS, Format.PNG: 4
 0.1 with the codec's own options, for 16 % more bytes."""
 
 REORIENTED_QUALITY = 95
-"""The quality of an upload that is re-encoded only because its EXIF orientation is removed."""
+"""The quality of an upload that is re-encoded only because browsers would not show it upright."""
 
 HUGE_LOSSLESS_EFFORT = 20
 """The effort of lossless WebP for huge images, 0–100."""
@@ -129,17 +131,33 @@ def _encode_if_smaller(job: IngestJob, upload: DecodedUpload, preferred: Format)
 
 
 def _original_or_stripped(job: IngestJob, upload: DecodedUpload) -> bytes | None:
-    """Return the upload in its own format, without metadata if requested; `None` where it is unchanged."""
+    """Return the upload in its own format, upright in browsers; without metadata if requested.
+
+    Returns:
+        `None` where the upload is unchanged.
+    """
     repaired = upload.data if upload.is_repaired else None
+    if upload.orientation != UPRIGHT and (job.remove_exif or not FORMATS[upload.format].turned_by_exif):
+        return _turn_upright(upload)
     if not job.remove_exif:
         return repaired
-    if upload.orientation == 1:
-        with decoder_errors(upload.format):
-            data = strip_metadata(upload.format, upload.data)
-        return repaired if data == upload.data else data
-    # Without EXIF the orientation is lost, so the upright frames are re-encoded.
-    options = upload.jpeg_options if upload.format is Format.JPEG else NO_OPTIONS
-    return _encode(upload, upload.format, REORIENTED_QUALITY, options)
+    data = _strip(upload)
+    return repaired if data == upload.data else data
+
+
+def _turn_upright(upload: DecodedUpload) -> bytes:
+    """Return the upright frames, re-encoded in the format of the upload; without losses if it has none."""
+    fmt = upload.format
+    if upload.is_animated and not FORMATS[fmt].animated:
+        return with_exif(_strip(upload), exif_of_orientation(upload.orientation))
+    if fmt is Format.WEBP and all(kind == b"VP8L" for kind in webp_bitstreams(upload.data)):
+        return _encode(upload, fmt, LOSSLESS_EFFORT, {"lossless": True})
+    return _encode(upload, fmt, REORIENTED_QUALITY, upload.jpeg_options if fmt is Format.JPEG else NO_OPTIONS)
+
+
+def _strip(upload: DecodedUpload) -> bytes:
+    with decoder_errors(upload.format):
+        return strip_metadata(upload.format, upload.data)
 
 
 def _encode(
@@ -150,7 +168,7 @@ def _encode(
         raise ValidationError.of("the image", expected, str(Size(*upload.first.size)))
     if upload.is_animated and FORMATS[fmt].animated:
         allow_mixed = fmt is Format.WEBP and upload.format is not Format.WEBP
-        animation_options = {"allow_mixed": True} if allow_mixed else NO_OPTIONS
+        animation_options = {"allow_mixed": True} if allow_mixed else options
         return encode_animation(
             fmt, upload.animation, quality, metadata=upload.metadata, options=animation_options
         )
@@ -172,7 +190,7 @@ def _encodings(
     # The options of the codec are those for the whole image, also for its sample.
     options = {**CODECS[fmt].options_for(pixels), **options}
     encodings = [_Encoding(fmt, upload.quality if quality is None else quality, options)]
-    if fmt is Format.WEBP and may_be_line_art(upload):
+    if fmt is Format.WEBP and "lossless" not in options and may_be_line_art(upload):
         effort = LOSSLESS_EFFORT if pixels <= HUGE_PIXELS else HUGE_LOSSLESS_EFFORT
         encodings.append(_Encoding(fmt, effort, {**options, "lossless": True}))
     return encodings

@@ -157,7 +157,7 @@ def read_png(data: bytes) -> PngFile:
         depth,
         colour_type,
         first[b"IHDR"][10:],
-        tuple(_chunk(kind, first[kind]) for kind in names if kind in first),
+        tuple(png_chunk(kind, first[kind]) for kind in names if kind in first),
         _transparent_colour(depth, colour_type, first.get(b"tRNS", b"")),
         read_colour(first, is_grey=colour_type in (_GREY, _GREY_ALPHA)),
     )
@@ -191,7 +191,8 @@ def _transparent_colour(depth: int, colour_type: int, chunk: bytes) -> tuple[int
     return tuple(sample & (1 << depth) - 1 for sample in struct.unpack(f">{count}H", chunk))
 
 
-def _chunk(kind: bytes, *content: bytes | memoryview) -> bytes:
+def png_chunk(kind: bytes, *content: bytes | memoryview) -> bytes:
+    """Return a chunk with its length and checksum."""
     body = b"".join((kind, *content))
     return struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
 
@@ -237,10 +238,10 @@ def _load(
         depth, colour_type = 8, _NARROW[colour_type]
     parts = [
         b"\x89PNG\r\n\x1a\n",
-        _chunk(b"IHDR", struct.pack(">IIBB", *size, depth, colour_type), pixels.methods),
+        png_chunk(b"IHDR", struct.pack(">IIBB", *size, depth, colour_type), pixels.methods),
         *pixels.palette,
-        *(_chunk(b"IDAT", part) for part in data),
-        _chunk(b"IEND"),
+        *(png_chunk(b"IDAT", part) for part in data),
+        png_chunk(b"IEND"),
     ]
     image = Image.open(BytesIO(b"".join(parts)), formats=("PNG",))
     if raw_mode:

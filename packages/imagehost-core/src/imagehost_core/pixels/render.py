@@ -172,10 +172,10 @@ def _render_still(job: RenderJob, image: SourceImage, source_is_lossy: bool) -> 
     options = {} if job.avif_speed is None else {"speed": job.avif_speed}
     subsample = not source_is_lossy or frame.width * frame.height <= MAX_SUBSAMPLED_PIXELS
     data = encode(job.format, frame, job.quality, options=options, subsample=subsample)
-    if source_is_lossy or job.format is not Format.WEBP or not is_line_art(frame):
+    if source_is_lossy or job.format is not Format.WEBP or not (job.keeps_file or is_line_art(frame)):
         return data
     lossless = encode(job.format, frame, LOSSLESS_EFFORT, options={"lossless": True})
-    return min(data, lossless, key=len)
+    return lossless if job.keeps_file else min(data, lossless, key=len)
 
 
 def _render_animation(job: RenderJob, image: SourceImage) -> tuple[RenderResult, list[bytes]]:

@@ -120,6 +120,15 @@ def iter_riff_chunks(data: bytes, offset: int) -> Iterator[tuple[bytes, bytes]]:
         offset += 8 + length + length % 2
 
 
+def webp_bitstreams(data: bytes, offset: int = WEBP_HEADER_BYTES) -> Iterator[bytes]:
+    """Yield `VP8 ` or `VP8L` for each frame of a WebP: whether it was encoded with or without losses."""
+    for fourcc, content in iter_riff_chunks(data, offset):
+        if fourcc == b"ANMF":
+            yield from webp_bitstreams(content, _WEBP_FRAME_HEADER_BYTES)
+        elif fourcc in (b"VP8 ", b"VP8L"):
+            yield fourcc
+
+
 _GIF_KEPT_APPLICATIONS = (*LOOP_COUNTS, b"ICCRGBG1012")
 """The application extensions that affect how a GIF is shown: loop count and ICC profile."""
 
