@@ -73,9 +73,9 @@ def shown(page: Page) -> dict[str, object]:
 
 def load_all(page: Page) -> int:
     """Scroll to the end of a list; return the number of its images."""
-    while page.locator("#more").count():
-        page.mouse.wheel(0, 4_000)
-        page.wait_for_timeout(20)
+    page.wait_for_function(
+        "() => { scrollTo(0, document.body.scrollHeight); return !document.getElementById('more'); }"
+    )
     return page.locator("#grid a img").count()
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
+from PIL import Image, ImageStat
 from tests.outside.browser.tabs import OpenTab, running_for_pages
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, StorageState
+    from playwright.sync_api import FloatRect, Page, Route, StorageState
 
 pytestmark = pytest.mark.external
 
@@ -145,6 +148,71 @@ def test_the_neighbours_are_loaded_before_they_are_shown(open_tab: OpenTab, orig
     assert "w=1280" in shown or "w=1920" in shown
     assert shown not in tab.requests
     assert tab.errors == []
+
+
+def held(page: Page, pattern: str) -> list[Route]:
+    """Hold requests back; return those that are held, to which more are added."""
+    routes: list[Route] = []
+    page.route(re.compile(pattern), lambda route: routes.append(route))
+    return routes
+
+
+@pytest.mark.parametrize("has_tile", [True, False], ids=["tile", "thumbhash"])
+def test_the_tile_or_the_thumbhash_stands_in_for_an_image_that_is_being_loaded(
+    open_tab: OpenTab, origin: str, has_tile: bool
+) -> None:
+    page = open_tab(**OPTIONS).page
+    routes = held(page, r"w=(1280|1920)" if has_tile else "/img/")
+    page.goto(origin, wait_until="domcontentloaded")
+    if has_tile:
+        page.wait_for_function("() => document.querySelectorAll('#grid img')[1].complete")
+    page.locator("#grid a").nth(1).click()
+    page.locator("[data-state=loading]").wait_for()
+    assert page.locator("dialog .said").inner_text() == "Loading the image"
+    before = brightness(page)
+    assert before > 20
+    for route in routes:
+        route.continue_()
+    page.locator("[data-state='']").wait_for()
+    assert page.evaluate("document.querySelector('dialog img').style.backgroundImage") == ""
+    assert abs(brightness(page) - before) < 40
+    assert page.locator("dialog .said").inner_text() == ""
+
+
+def brightness(page: Page) -> float:
+    """Return the mean brightness of what the stage shows, 0 to 255, left of the sign in its middle."""
+    box = page.locator(STAGE).bounding_box()
+    assert box is not None
+    clip: FloatRect = {"x": box["width"] / 3, "y": box["y"] + box["height"] / 2, "width": 40, "height": 40}
+    file = io.BytesIO(page.screenshot(clip=clip))
+    return float(ImageStat.Stat(Image.open(file).convert("L")).mean[0])
+
+
+def test_the_lightbox_never_shows_an_image_under_the_name_of_another(page: Page) -> None:
+    routes = held(page, r"/img/.*w=(1280|1920)")
+    page.keyboard.press("ArrowRight")
+    page.locator("dialog .title", has_text="Boat 2").wait_for()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    source = page.evaluate("document.querySelector('dialog img').style.backgroundImage")
+    anchor = page.locator("#grid a").nth(4)
+    assert str(anchor.get_attribute("href")).rpartition("/")[2] in source
+    assert page.locator("dialog .stage img").count() == 1
+    assert routes
+
+
+def test_an_image_that_cannot_be_loaded_says_so_and_is_loaded_when_the_network_is_back(
+    open_tab: OpenTab, origin: str
+) -> None:
+    page = open_tab(**OPTIONS).page
+    page.goto(origin, wait_until="networkidle")
+    page.context.set_offline(True)
+    page.locator("#grid a").nth(1).click()
+    page.locator("dialog .said", has_text="could not be loaded").wait_for()
+    assert brightness(page) > 20
+    page.context.set_offline(False)
+    page.locator("[data-state='']").wait_for()
+    page.wait_for_function("() => document.querySelector('dialog img').naturalWidth >= 640")
 
 
 def test_details_download_and_link_are_those_of_the_image(page: Page, origin: str) -> None:

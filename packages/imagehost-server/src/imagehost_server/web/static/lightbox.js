@@ -3,9 +3,11 @@
 // While it is open, the fragment of the URL is the image's id: Back closes it, and a reload opens it again.
 
 import { copyText } from "./clipboard.js";
+import { placeholderUrl } from "./thumbhash.js";
 import { zoomable } from "./zoom.js";
 
 const LARGE_WIDTHS = [1280, 1920];
+const PATIENCE = 300; // milliseconds until an image that is being loaded is said to be
 const isMotionReduced = matchMedia("(prefers-reduced-motion: reduce)");
 const ICONS = {
   previous: "M15 5l-7 7 7 7",
@@ -76,7 +78,7 @@ function build(grid, texts) {
         ${tool("copy")}${share}${tool("open", "", "a")}${tool("close", "data-close")}
       </div>
     </div>
-    <div class="stage"><img alt="" draggable="false"></div>
+    <div class="stage"></div>
     ${tool("previous", 'data-step="-1"')}${tool("next", 'data-step="1"')}
     <div class="info" tabindex="0" role="region" hidden></div>`;
   document.body.append(dialog);
@@ -95,9 +97,9 @@ function build(grid, texts) {
     element.ariaLabel = element.title = labels[element.dataset.tool];
   }
   const find = (selector) => dialog.querySelector(selector);
-  const [image, info, said] = [find("img"), find(".info"), find(".said")];
+  const [stage, info, said] = [find(".stage"), find(".info"), find(".said")];
   const rightToLeft = getComputedStyle(document.documentElement).direction === "rtl" ? -1 : 1;
-  let current, details;
+  let current, image, details, timer;
 
   const neighbour = (direction) => {
     let item = current.closest("li");
@@ -105,7 +107,7 @@ function build(grid, texts) {
     while (item?.matches(".month"));
     return item?.querySelector("a");
   };
-  const zoom = zoomable(find(".stage"), image, {
+  const zoom = zoomable(stage, {
     onSwipe: (x, y) => (x ? step(-x * rightToLeft) : y > 0 && dialog.close()),
     onTapOutside: () => dialog.close(),
     onZoom: () => {
@@ -114,14 +116,20 @@ function build(grid, texts) {
     },
   });
 
+  /** Says what happens to the image; "" if it is shown. */
+  function report(state) {
+    clearTimeout(timer);
+    stage.dataset.state = state;
+    said.textContent = { loading: texts.loading_image, failed: texts.failed_image }[state] ?? "";
+  }
+
   /** Shows the file in full size once it is loaded, unless another image is shown meanwhile. */
   function load(url) {
-    const anchor = current;
+    const shown = image;
     const loader = new Image();
     loader.onload = () => {
-      if (anchor !== current || !dialog.open) return;
-      image.srcset = "";
-      image.src = url;
+      shown.srcset = "";
+      shown.src = url;
     };
     loader.src = url;
   }
@@ -129,10 +137,21 @@ function build(grid, texts) {
   function show() {
     const source = current.querySelector("img");
     const shown = urls(current);
+    // An element of its own: until the new image is loaded, browsers would show the old one in its box.
+    const next = Object.assign(document.createElement("img"), { alt: source.alt, draggable: false });
+    next.style.backgroundImage = standIn(current);
+    next.onload = () => {
+      next.style.backgroundImage = "";
+      if (next === image) report("");
+    };
+    next.onerror = () => next === image && report("failed");
+    image = next;
+    fit();
     image.srcset = shown.srcset;
     image.src = shown.src;
-    image.alt = source.alt;
-    image.sizes = `${zoom.reset(Number(source.getAttribute("width")), Number(source.getAttribute("height")))}px`;
+    report("");
+    if (!image.complete) timer = setTimeout(report, PATIENCE, "loading");
+    stage.replaceChildren(image);
     dialog.ariaLabel = source.alt;
     find(".title").textContent = current.querySelector(".caption").textContent;
     find('[data-tool="open"]').href = current.href;
@@ -140,6 +159,11 @@ function build(grid, texts) {
     updateSteps();
     if (!info.hidden) showDetails();
     for (const direction of [-1, 1]) preload(neighbour(direction));
+  }
+
+  function fit() {
+    const [width, height] = ["width", "height"].map((name) => Number(current.querySelector("img").getAttribute(name)));
+    image.sizes = `${zoom.reset(image, width, height)}px`;
   }
 
   function preload(anchor) {
@@ -159,7 +183,6 @@ function build(grid, texts) {
     if (!target) return;
     current = target;
     current.scrollIntoView({ block: "nearest" });
-    said.textContent = "";
     history.replaceState(history.state, "", `#${idOf(current)}`);
     show();
   }
@@ -187,7 +210,8 @@ function build(grid, texts) {
     info: (button) => {
       info.hidden = !info.hidden;
       button.ariaExpanded = String(!info.hidden);
-      show();
+      fit();
+      if (!info.hidden) showDetails();
     },
     copy: async () => (said.textContent = (await copyText(Promise.resolve(publicLink(current)))) ? texts.link_copied : ""),
     share: () => navigator.share({ title: find(".title").textContent, url: publicLink(current) }).catch(() => {}),
@@ -207,14 +231,16 @@ function build(grid, texts) {
     event.preventDefault();
   });
   dialog.addEventListener("close", () => {
-    image.removeAttribute("srcset");
+    clearTimeout(timer);
+    stage.replaceChildren();
     details?.abort();
     current.focus();
     if (!idInUrl()) return;
     if (history.state?.lightbox) history.back();
     else forgetImage();
   });
-  addEventListener("resize", () => dialog.open && show());
+  addEventListener("resize", () => dialog.open && fit());
+  addEventListener("online", () => dialog.open && stage.dataset.state === "failed" && show());
 
   new MutationObserver(() => dialog.open && updateSteps()).observe(grid, { childList: true });
 
@@ -227,6 +253,14 @@ function build(grid, texts) {
     },
     close: () => dialog.close(),
   };
+}
+
+/** Returns what stands in for an image until it is loaded, as a CSS image: that of its tile, else its ThumbHash. */
+function standIn(anchor) {
+  const { complete, naturalWidth, currentSrc } = anchor.querySelector("img");
+  const { hash } = anchor.dataset;
+  if (complete && naturalWidth) return `url("${currentSrc}")`;
+  return hash ? `url("${placeholderUrl(hash)}")` : "none";
 }
 
 /** Returns the URLs of an image by those of its tile: `src` and `srcset` for the window, and `full` for the file. */

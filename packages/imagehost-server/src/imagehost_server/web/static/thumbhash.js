@@ -66,20 +66,23 @@ export function decodeThumbHash(text) {
   return { width, height, pixels };
 }
 
+/** Returns the URL of the image of a ThumbHash. */
+export function placeholderUrl(hash) {
+  const canvas = document.createElement("canvas");
+  const { width, height, pixels } = decodeThumbHash(hash);
+  canvas.width = width;
+  canvas.height = height;
+  canvas.getContext("2d").putImageData(new ImageData(pixels, width, height), 0, 0);
+  return canvas.toDataURL();
+}
+
 /** Shows the placeholders of images that have not loaded yet: elements with `data-hash` around an image. */
 export function showPlaceholders(root) {
-  const canvas = document.createElement("canvas");
-  const context = canvas.getContext("2d");
-  for (const element of root.querySelectorAll("[data-hash]")) {
+  for (const element of root.querySelectorAll("[data-hash]:not([data-placed])")) {
     const image = element.querySelector("img");
-    const hash = element.dataset.hash;
-    delete element.dataset.hash;
-    if (!hash || !image || image.complete) continue;
-    const { width, height, pixels } = decodeThumbHash(hash);
-    canvas.width = width;
-    canvas.height = height;
-    context.putImageData(new ImageData(pixels, width, height), 0, 0);
-    element.style.backgroundImage = `url(${canvas.toDataURL()})`;
+    element.dataset.placed = "";
+    if (!element.dataset.hash || !image || image.complete) continue;
+    element.style.backgroundImage = `url(${placeholderUrl(element.dataset.hash)})`;
     image.addEventListener("load", () => (element.style.backgroundImage = ""), { once: true });
   }
 }

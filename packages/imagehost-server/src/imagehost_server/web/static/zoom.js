@@ -5,12 +5,11 @@ const CLICK = 8;
 
 /**
  * @param {HTMLElement} stage The box, in whose middle the image is.
- * @param {HTMLImageElement} image The image.
  * @param {object} handlers `onSwipe(x, y)` with the direction, `onTapOutside()` and `onZoom()`.
  */
-export function zoomable(stage, image, { onSwipe, onTapOutside, onZoom }) {
+export function zoomable(stage, { onSwipe, onTapOutside, onZoom }) {
   const pointers = new Map();
-  let width, height, full; // the size that fits the box, and the scale of one pixel to one CSS pixel
+  let image, width, height, full; // the size that fits the box, and the scale of one pixel to one CSS pixel
   let scale = 1;
   let x = 0;
   let y = 0;
@@ -99,8 +98,9 @@ export function zoomable(stage, image, { onSwipe, onTapOutside, onZoom }) {
   }
 
   return {
-    /** Fits an image of a size in pixels into the box; returns its width there. */
-    reset: (imageWidth, imageHeight) => {
+    /** Fits an image, whose file has a size in pixels, into the box; returns its width there. */
+    reset: (shown, imageWidth, imageHeight) => {
+      image = shown;
       const fit = Math.min(1, stage.clientWidth / imageWidth, stage.clientHeight / imageHeight);
       [width, height, full] = [imageWidth * fit, imageHeight * fit, 1 / fit];
       image.style.width = `${width}px`;
