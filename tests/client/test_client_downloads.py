@@ -208,6 +208,15 @@ def test_bytes_with_another_checksum_than_the_record_raise(
     assert (result.path, result.sha256) == (tmp_path / f"{stored.id}.png", stored.sha256)
 
 
+def test_bytes_that_the_host_has_rendered_in_place_of_the_stored_ones_are_accepted(
+    download: Download, server: FaultyServer, stored: Image
+) -> None:
+    server.plan.extend([part_of_content(len(CONTENT), '"0123-4567"'), WHOLE])
+    assert download(stored).size == len(CONTENT)
+    with pytest.raises(ChecksumError):
+        download(stored)
+
+
 def test_a_download_of_an_image_that_has_not_changed_writes_nothing(
     call: Caller, host: FakeImageHost, stored: Image, tmp_path: Path
 ) -> None:

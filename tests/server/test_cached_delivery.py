@@ -221,3 +221,25 @@ async def test_a_private_master_is_not_left_to_nginx() -> None:
         app = application(host, trusted_proxies=["127.0.0.1"])
         status, headers, body = await request(app, image, NGINX, query=b"")
     assert (status, b"x-accel-redirect" in dict(headers), len(body)) == (200, False, image.size)
+
+
+@pytest.mark.anyio
+async def test_a_master_that_browsers_would_show_sideways_is_not_left_to_nginx() -> None:
+    settings = Settings(delivery=DeliverySettings(accel_redirect="/files/"))
+    with ImageHost.open(settings=settings) as host:
+        image = host.upload(make_image(64, 48), owner="admin", format="webp")
+        file = BytesIO()
+        exif = PILImage.Exif()
+        exif[0x0112] = 6
+        PILImage.new("RGB", (48, 64)).save(file, "WEBP", exif=exif)
+        (host.path / "images" / image.id[:2] / image.id / "master").write_bytes(file.getvalue())
+        app = application(host, trusted_proxies=["127.0.0.1"])
+        status, headers, body = await request(app, image, NGINX, query=b"")
+        head = await request(app, image, method="HEAD", query=b"")
+        etag = dict(headers)[b"etag"]
+        part = await request(app, image, (b"range", b"bytes=0-3"), (b"if-range", etag), query=b"")
+    assert (status, PILImage.open(BytesIO(body)).size) == (200, (64, 48))
+    assert b"x-accel-redirect" not in dict(headers)
+    assert dict(head[1])[b"content-length"] == b"%d" % len(body)
+    assert dict(head[1])[b"etag"] == etag
+    assert (part[0], part[2]) == (206, body[:4])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
 
 import pytest
 from PIL import Image as PILImage
 from tests.oriented_files import ORIENTATION, ORIENTED, TRANSPOSITIONS, corners, upright_pixels
 
-from imagehost_core import ImageHost
+from imagehost_core import Image, ImageHost
 from imagehost_core.headers.scanner import scan
 from imagehost_core.uploads import UploadKeywords
 
@@ -74,3 +75,52 @@ def test_an_upright_webp_with_exif_is_kept(host: ImageHost) -> None:
     data = ORIENTED["webp lossy"](1)
     image = host.upload(data, owner="admin")
     assert read(host, image.id) == data
+
+
+def store_sideways(host: ImageHost, name: str, orientation: int) -> Image:
+    """Return an image whose master is a file with an orientation, as earlier versions have stored it."""
+    stored = upload_pixels(host, name, upright_pixels(orientation))
+    path = host.path / "images" / stored.id[:2] / stored.id / "master"
+    path.write_bytes(ORIENTED[name](orientation))
+    return stored
+
+
+def upload_pixels(host: ImageHost, name: str, pixels: PILImage.Image) -> Image:
+    others = [PILImage.new("RGB", pixels.size)]
+    animation: dict[str, Any] = {"save_all": True, "append_images": others} if "animated" in name else {}
+    file = BytesIO()
+    pixels.save(file, name.split()[0], **animation)
+    return host.upload(file.getvalue(), owner="admin", convert_to_webp=False)
+
+
+OTHERS = [name for name in ORIENTED if name not in STANDARD and "0xFF" not in name and "apng" not in name]
+"""The files that an earlier version stored so that browsers show them sideways."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_master_that_an_earlier_version_stored_sideways_is_sent_upright(host: ImageHost, name: str) -> None:
+    for orientation in (4, 5):
+        image = store_sideways(host, name, orientation)
+        stored = ORIENTED[name](orientation)
+        resolved = host.delivery.resolve(image.id)
+        for _ in range(2):
+            with host.delivery.open(resolved) as blob:
+                sent = blob.read()
+            assert corners(as_shown(sent)) == corners(upright_pixels(orientation))
+            upright = blob.upright
+            assert upright is not None
+            assert upright.etag not in (resolved.etag, f'"{image.sha256[:32]}"')
+            assert (host.render(image).data, host.render(image).etag) == (sent, upright.etag)
+        assert not host.delivery.is_upright(image)
+        assert (b"VP8L" in sent) is (b"VP8L" in stored and "animated" not in name)
+
+
+def test_a_master_that_browsers_turn_or_that_is_damaged_is_sent_as_it_is(host: ImageHost) -> None:
+    for name in ("jpeg SHORT", "jpeg labelled Exif 0xFF", "png before the pixels"):
+        image = store_sideways(host, name, 6)
+        assert not host.delivery.is_known_upright(image)
+        assert read(host, image.id) == ORIENTED[name](6)
+        assert host.delivery.is_known_upright(image)
+    path = host.path / "images" / image.id[:2] / image.id / "master"
+    path.write_bytes(b"damaged")
+    assert read(host, image.id) == b"damaged"

@@ -303,6 +303,7 @@ class ImageHost:
         resolved = self.delivery.build(current, transform, allow_master=transform == Transform())
         with translate_disk_errors(), self.delivery.open(resolved) as blob:
             data = blob.read()
+            resolved = blob.upright or resolved
         size = resolved.job.plan.output if resolved.job else current
         return Rendered(data, resolved.media_type, size.width, size.height, resolved.etag)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import BinaryIO
@@ -96,21 +97,20 @@ def read_metadata(file: BinaryIO, size: int) -> MetadataBlocks:
     return read_blocks(reader, _read(reader))
 
 
-def is_upright_in_browsers(file: BinaryIO, size: int) -> bool:
-    """Return whether browsers show an image as its EXIF orientation says; reads no more than that needs.
+def is_upright_in_browsers(fmt: Format, file: BinaryIO) -> bool:
+    """Return whether browsers show a stored file upright; of a JPEG no more is read than that needs.
 
     Args:
-        file: A seekable binary file that starts with the image. Its position changes.
-        size: Length of the file in bytes.
+        fmt: The format of the file.
+        file: A seekable binary file, at its first byte. Its position changes.
 
     Raises:
-        UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
         ValidationError: The image is damaged or truncated.
     """
-    reader = HeaderReader(file, size)
-    if sniff(reader.peek(0, SNIFF_BYTES)) is Format.JPEG:
+    reader = HeaderReader(file, file.seek(0, os.SEEK_END))
+    if fmt is Format.JPEG:
         return scan_orientation(reader, jpeg.find_exif(reader)).is_applied_by_browsers(len(PREFIX))
-    return _read(reader).is_upright_in_browsers
+    return fmt is Format.GIF or _READERS[fmt](reader).is_upright_in_browsers
 
 
 def _read(reader: HeaderReader) -> ImageHeader:

@@ -18,8 +18,9 @@ from attrs import evolve, field, frozen
 from imagehost_core._util.clock import Clock
 from imagehost_core._util.lru import GenerationCache, LRUCache
 from imagehost_core.db.repositories.repositories import Repositories
-from imagehost_core.errors import NotFoundError
+from imagehost_core.errors import NotFoundError, ValidationError
 from imagehost_core.formats import FORMATS, Format
+from imagehost_core.headers.scanner import is_upright_in_browsers
 from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, parse_image_id
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
@@ -32,6 +33,7 @@ from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import (
     AUTO,
+    MAX_OUTPUT_PIXELS,
     Transform,
     parse_transform,
     verify_signed_url,
@@ -94,11 +96,13 @@ class Blob:
 
     Args:
         content: The bytes, or the file at their beginning.
+        upright: What they are if a variant takes the place of a master that browsers would not show upright.
     """
 
-    __slots__ = ("_file", "_offset", "data", "size")
+    __slots__ = ("_file", "_offset", "data", "size", "upright")
 
-    def __init__(self, content: bytes | BinaryIO) -> None:
+    def __init__(self, content: bytes | BinaryIO, upright: ResolvedImage | None = None) -> None:
+        self.upright = upright
         self.data: bytes | None = None
         self._file: BinaryIO | None = None
         self._offset = 0
@@ -179,6 +183,9 @@ class ImageResolver:
     _clock: Clock = field(repr=False)
     _image_cache: GenerationCache[ImageId, Image] = field(
         factory=lambda: GenerationCache[ImageId, Image](IMAGE_CACHE_SIZE), repr=False
+    )
+    _upright: GenerationCache[ImageId, bool] = field(
+        factory=lambda: GenerationCache[ImageId, bool](IMAGE_CACHE_SIZE), repr=False
     )
     # With the generation of the image, which the path names in any case.
     _resolutions: LRUCache[_ResolutionKey, tuple[int, ResolvedImage]] = field(
@@ -265,14 +272,54 @@ class ImageResolver:
             client: Who requests it, as for `RenderingService.render`.
         """
         with translate_disk_errors():
-            image = resolved.image
-            if resolved.job is None or resolved.key is None:
-                return Blob(self._files.blobs.open(image.id, checksum=image.sha256))
-            variants, key = self._files.variants, resolved.key
+            image, upright = resolved.image, None
+            if resolved.key is None:
+                master = self._open_upright(image)
+                if master is not None:
+                    return Blob(master)
+                resolved = upright = evolve(
+                    self.build(image, Transform()), is_restricted=resolved.is_restricted
+                )
+            variants, key, job = self._files.variants, resolved.key, resolved.job
+            assert key is not None
+            assert job is not None
             if (cached := variants.open(image.id, key)) is not None:
-                return Blob(cached)
-            data = yield from self._rendering.render(image, key, resolved.job, client)
-            return Blob(variants.open_stored(image.id, key, data))
+                return Blob(cached, upright)
+            data = yield from self._rendering.render(image, key, job, client)
+            return Blob(variants.open_stored(image.id, key, data), upright)
+
+    def is_known_upright(self, image: Image) -> bool:
+        """Return whether `is_upright` has found it so; never waits."""
+        return bool(self._upright.get(image.id, self._files.generations.read(image.id)))
+
+    def is_upright(self, image: Image) -> bool:
+        """Return whether browsers show the master of an image upright; opens it once.
+
+        Raises:
+            NotFoundError: The image was deleted meanwhile.
+        """
+        master = self._open_upright(image)
+        if master is not None:
+            master.close()
+        return master is not None
+
+    def _open_upright(self, image: Image) -> BinaryIO | None:
+        """Return the master of an image, or `None` if browsers would not show it upright.
+
+        Earlier versions stored such uploads as they were.
+        """
+        generation = self._files.generations.read(image.id)
+        known = self._upright.get(image.id, generation)
+        if known is False:
+            return None
+        file = self._files.blobs.open(image.id, checksum=image.sha256)
+        if known is None:
+            known = _is_upright(image, file)
+            self._upright.put(image.id, known, generation)
+        if known:
+            return file
+        file.close()
+        return None
 
     def build(
         self, image: Image, transform: Transform, accept: str = "", *, allow_master: bool = False
@@ -288,7 +335,8 @@ class ImageResolver:
         fmt = choose_format(transform, image, accept)
         varies = transform.format is AUTO
         if allow_master and fmt is image.format:
-            return _resolved(image, None, None, fmt, image.sha256[:32], varies)
+            # The other half was the tag of versions that sent every master as it is stored.
+            return _resolved(image, None, None, fmt, image.sha256[32:], varies)
         job = new_job(image, transform, fmt, self._settings.avif_speed)
         key = cache_key(job)
         return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
@@ -359,6 +407,22 @@ class ImageResolver:
         image = found[0]
         self._image_cache.put(image_id, image, generation)
         return image, self._signing_keys.keep(image.account_id, found[1], key_generation), found[2]
+
+
+def _is_upright(image: Image, master: BinaryIO) -> bool:
+    """Return whether browsers show a master upright; also for one that cannot be rendered as a whole.
+
+    That is a damaged one, one beyond the limit of variants, and an animated PNG.
+    """
+    is_variant_whole = FORMATS[image.format].animated or not image.is_animated
+    if image.width * image.height > MAX_OUTPUT_PIXELS or not is_variant_whole:
+        return True
+    try:
+        return is_upright_in_browsers(image.format, master)
+    except ValidationError:
+        return True
+    finally:
+        master.seek(0)
 
 
 def _parse_url(path: str, query: str) -> tuple[ImageId, Transform]:

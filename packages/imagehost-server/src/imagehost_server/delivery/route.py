@@ -224,6 +224,7 @@ class DeliveryRoute:
             and (resolved.key, resolved.is_public, scope["method"]) == (None, True, "GET")
             and PROXIED in headers
             and headers.keys().isdisjoint(SENT_BY_SERVER)
+            and await self._is_upright(resolved)
         ):
             self._recorder.lookup("master")
             await send(self.accel_start(resolved))
@@ -244,9 +245,16 @@ class DeliveryRoute:
         if blob is None:
             return
         try:
-            await self._send(resolved, blob, headers, scope["method"] == "HEAD", send)
+            await self._send(blob.upright or resolved, blob, headers, scope["method"] == "HEAD", send)
         finally:
             blob.close()
+
+    async def _is_upright(self, resolved: ResolvedImage) -> bool:
+        """Return whether browsers show the master upright, so that nginx can send it."""
+        delivery, image = self._host.delivery, resolved.image
+        return delivery.is_known_upright(image) or await self._executors.masters.run(
+            delivery.is_upright, image
+        )
 
     async def _send(
         self, resolved: ResolvedImage, blob: Blob, headers: dict[bytes, str], head: bool, send: Send
