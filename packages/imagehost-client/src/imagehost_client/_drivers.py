@@ -19,6 +19,7 @@ from anyio.to_thread import run_sync
 
 from imagehost_client._calls.call import OpenResponse
 from imagehost_client._config import environment_proxy
+from imagehost_client._deadlines import DeadlineError, limit_waits, limited
 from imagehost_client._exchange import BodyError, CallCancelledError, Failure, Open, Reply, Send, Sleep, Steps
 from imagehost_client._multipart import Multipart
 from imagehost_client._redact import Secret
@@ -75,6 +76,7 @@ class SyncDriver:
         self.token = token
         self.sleep: Callable[[float], None] | None = None
         self.monotonic: Callable[[], float] = time.monotonic
+        limit_waits(http)
 
     def run(self, steps: Steps[T], cancelled: threading.Event | None = None) -> T:
         """Execute all steps, and return the result.
@@ -121,12 +123,15 @@ class SyncDriver:
             request = self.http.build_request(content=body, **_request(step, request_span))
             outcome: Reply | Failure
             try:
-                response = self.http.send(request, stream=True, **_options(self.token))
-                if step.opened is not None and _has_image(response):
-                    step.opened.response = response
-                    return request_span.finish(_reply(response, b""))
-                with closing(response):
-                    outcome = _reply(response, b"".join(self._received_in_time(deadline, response)))
+                with limited(step.time_left):
+                    response = self.http.send(request, stream=True, **_options(self.token))
+                    if step.opened is not None and _has_image(response):
+                        step.opened.response = response
+                        return request_span.finish(_reply(response, b""))
+                    with closing(response):
+                        outcome = _reply(response, b"".join(self._received_in_time(deadline, response)))
+            except DeadlineError:
+                outcome = DEADLINE_EXCEEDED
             except httpx2.RequestError as error:
                 outcome = _failure(error)
             except BodyError as error:
@@ -146,8 +151,17 @@ class SyncDriver:
         response = opened.response
         assert isinstance(response, httpx2.Response)
         deadline = None if time_left is None else self.monotonic() + time_left
+        chunks = self._received_in_time(deadline, response)
         try:
-            yield from self._received_in_time(deadline, response)
+            while True:
+                # The program may do other work, or use another thread, between two chunks.
+                with limited(None if deadline is None else deadline - self.monotonic()):
+                    chunk = next(chunks, None)
+                if chunk is None:
+                    break
+                yield chunk
+        except DeadlineError:
+            failure = DEADLINE_EXCEEDED
         except httpx2.RequestError as error:
             failure = _failure(error)
         else:
