@@ -23,7 +23,7 @@ def resolved() -> list[ResolvedImage]:
 def test_a_start_is_built_once_for_each_object_and_size(resolved: list[ResolvedImage]) -> None:
     built: list[tuple[ResolvedImage, int]] = []
 
-    def build(image: ResolvedImage, size: int) -> int:
+    def build(image: ResolvedImage, size: int, _data: bytes) -> int:
         built.append((image, size))
         return len(built)
 
@@ -34,7 +34,7 @@ def test_a_start_is_built_once_for_each_object_and_size(resolved: list[ResolvedI
 
 
 def test_the_number_of_entries_is_limited(resolved: list[ResolvedImage]) -> None:
-    cache = ResponseStartCache(lambda _, size: size, max_entries=3)
+    cache = ResponseStartCache(lambda _, size, __: size, max_entries=3)
     for size in range(20):
         for image in resolved:
             assert cache.get(image, size) == size
@@ -43,7 +43,7 @@ def test_the_number_of_entries_is_limited(resolved: list[ResolvedImage]) -> None
 
 def test_the_oldest_entry_is_evicted(resolved: list[ResolvedImage]) -> None:
     built: list[int] = []
-    cache = ResponseStartCache(lambda _, size: built.append(size), max_entries=3)
+    cache = ResponseStartCache(lambda _, size, __: built.append(size), max_entries=3)
     for size in (1, 2, 3, 4, 4, 3, 2, 1):
         cache.get(resolved[0], size)
     assert built == [1, 2, 3, 4, 1]
@@ -51,7 +51,7 @@ def test_the_oldest_entry_is_evicted(resolved: list[ResolvedImage]) -> None:
 
 def test_an_entry_ends_with_its_resolved_image(resolved: list[ResolvedImage]) -> None:
     """As those of signed URLs do, which serve one response each."""
-    cache = ResponseStartCache(lambda _, size: size)
+    cache = ResponseStartCache(lambda _, size, __: size)
     for image in resolved:
         cache.get(image, 1)
         cache.get(image, 2)

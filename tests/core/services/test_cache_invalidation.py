@@ -172,7 +172,7 @@ def test_a_file_name_that_changed_while_the_record_was_read_is_delivered_next_ti
     hooks.after_row(IMAGE_ROW, lambda: host.images.update(image, filename="new.png"))
     host.delivery.resolve(image.id, QUERY)
     assert hooks.is_done
-    assert host.delivery.resolve(image.id, QUERY).filename.startswith("new.")
+    assert host.delivery.resolve(image.id, QUERY).image.filename.startswith("new.")
 
 
 def test_an_image_that_was_hidden_while_a_url_was_resolved_from_memory_is_not_delivered(

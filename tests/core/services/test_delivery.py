@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image as PILImage
+from tests.screenshots import SCREENSHOTS, encode, photograph
 
 from imagehost_core import (
     BadRequestError,
@@ -28,10 +29,12 @@ from imagehost_core import (
     ValidationError,
     plan,
 )
-from imagehost_core.formats import FORMATS
+from imagehost_core.formats import FORMATS, sniff
 from imagehost_core.jobs import MIN_DOWNSCALE
+from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.services import delivery
 from imagehost_core.services import rendering as renders
+from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.settings import DeliverySettings, RenderingSettings, Settings
 from imagehost_core.testing import make_image
 from imagehost_core.transform import parse_transform
@@ -53,16 +56,21 @@ def moving(host: ImageHost, samples: dict[str, bytes]) -> Image:
 
 
 def shown(host: ImageHost, path: str, query: str = "", accept: str = "") -> PILImage.Image:
-    """Return the image that a URL delivers, after checking its metadata."""
+    """Return the image that a URL delivers, after checking its format."""
     found = host.delivery.resolve(path, query, accept=accept)
+    data = read(host, found)
+    pil_image = PILImage.open(io.BytesIO(data))
+    pil_image.load()
+    assert pil_image.format == found.format_of(data).name
+    return pil_image
+
+
+def read(host: ImageHost, found: ResolvedImage) -> bytes:
+    """Return the bytes of a resolved URL."""
     with host.delivery.open(found) as blob:
         data = blob.read()
         assert len(data) == blob.size
-    pil_image = PILImage.open(io.BytesIO(data))
-    pil_image.load()
-    assert pil_image.format == found.format.name
-    assert found.media_type == f"image/{found.format.value}"
-    return pil_image
+    return data
 
 
 @pytest.mark.parametrize("suffix", ["", ".jpg", ".jpeg"])
@@ -76,7 +84,7 @@ def test_without_parameters_the_master_is_delivered(
         assert blob.read() == samples["photo.jpg"]
         assert blob.data is None
     assert found.last_modified == photo.created_at
-    assert found.filename == "cat.jpg"
+    assert found.filename(found.format) == "cat.jpg"
     assert found.is_public
     assert not found.varies
 
@@ -89,8 +97,8 @@ def test_fm_takes_precedence_over_the_extension_and_that_over_the_stored_format(
         host.delivery.resolve(photo.id + ".png", f"fm={fmt}"),
         host.delivery.resolve(f"{photo.id}.{fmt}", "w=50"),
     )
-    assert by_name.filename.endswith(f".{fmt}")
-    assert by_path.filename.endswith(f".{fmt}")
+    assert by_name.filename(by_name.format).endswith(f".{fmt}")
+    assert by_path.filename(by_path.format).endswith(f".{fmt}")
     assert host.delivery.resolve(photo.id, "w=50").format is Format.JPEG
     assert shown(host, f"{photo.id}.{fmt}", "w=50").size == (50, 38)
     assert shown(host, photo.id + ".gif", f"fm={fmt}&h=20").height == 20
@@ -166,9 +174,9 @@ def test_auto_selects_a_format_by_accept_and_varies(
 ) -> None:
     path, query = address
     found = host.delivery.resolve(path.format(id=photo.id), query, accept=accept)
-    assert found.format is chosen
     assert found.varies
     assert shown(host, path.format(id=photo.id), query, accept).format == chosen.name
+    assert found.filename(found.format_of(read(host, found))) == f"cat.{FORMATS[chosen].extensions[0]}"
 
 
 @pytest.mark.parametrize("query", ["fm=auto&w=40", "fm=%61uto&w=40", "f%6D=auto&w=40"])
@@ -196,6 +204,73 @@ def test_a_side_that_a_format_cannot_hold_is_not_negotiated(host: ImageHost, pho
     tall = attrs.evolve(photo, width=1_000, height=40_000)
     assert host.delivery.build(tall, parse_transform("fm=auto&w=500"), CHROME).format is Format.AVIF
     assert host.delivery.build(tall, parse_transform("fm=auto&w=900"), CHROME).format is Format.JPEG
+
+
+@pytest.mark.parametrize("name", SCREENSHOTS)
+def test_auto_never_sends_more_bytes_of_a_worse_screenshot(host: ImageHost, name: str) -> None:
+    image = host.upload(encode(SCREENSHOTS[name](480, 320)), owner="admin", is_public=False)
+    for query in ("", "w=240"):
+        sizes = [len(host.render(image, f"{query}&fm={fm}").data) for fm in ("avif", "webp", "jpg", "png")]
+        auto = read(host, host.delivery.build(image, parse_transform(f"{query}&fm=auto"), CHROME))
+        assert sniff(auto[:16]) is Format.WEBP
+        assert len(auto) <= 1.2 * min(sizes)
+
+
+def test_the_sum_of_auto_is_not_above_that_of_the_best_single_format(host: ImageHost) -> None:
+    files = [encode(draw(480, 320)) for draw in SCREENSHOTS.values()]
+    files += [encode(photograph(480, 320, seed=seed), "JPEG", quality=92) for seed in range(2)]
+    images = [host.upload(file, owner="admin") for file in files]
+
+    def total(fm: str, width: int) -> int:
+        transform = parse_transform(f"fm={fm}&w={width}")
+        return sum(len(read(host, host.delivery.build(image, transform, CHROME))) for image in images)
+
+    for width in (480, 240):
+        assert total("auto", width) <= min(total(fm, width) for fm in ("avif", "webp", "jpg", "png"))
+
+
+def test_at_the_native_size_auto_is_the_stored_file_where_that_is_small(host: ImageHost) -> None:
+    lossless = host.upload(encode(SCREENSHOTS["code"](320, 200)), owner="admin")
+    drawing = PILImage.linear_gradient("L").point(lambda value: 255 * (value // 32 % 2), "1")
+    png = host.upload(encode(drawing), owner="admin", convert_to_webp=False)
+    coarse = host.upload(
+        encode(photograph(320, 240), "JPEG", quality=10), owner="admin", convert_to_webp=False
+    )
+    for image, accept in ((lossless, CHROME), (png, "*/*"), (coarse, CHROME), (coarse, "")):
+        found = host.delivery.resolve(f"{image.id}.auto", accept=accept)
+        with host.delivery.open(host.delivery.resolve(image.id)) as blob:
+            assert strip_metadata(image.format, blob.read()) == read(host, found)
+    smaller = host.upload(encode(drawing), owner="admin")
+    assert smaller.format is Format.WEBP
+    assert shown(host, smaller.id, "fm=auto", "*/*").format == "PNG", "this client does not name WebP"
+
+
+def test_auto_has_no_avif_with_partial_alpha(host: ImageHost) -> None:
+    image = photograph(120, 90)
+    image.putalpha(PILImage.linear_gradient("L").resize(image.size))
+    uploaded = host.upload(encode(image), owner="admin")
+    assert shown(host, uploaded.id, "fm=auto&w=60", CHROME).format == "WEBP"
+    assert shown(host, uploaded.id, "fm=auto&w=60", "*/*").format == "PNG"
+
+
+@pytest.mark.parametrize(("accept", "chosen"), [(CHROME, Format.WEBP), ("*/*", Format.GIF)])
+def test_auto_keeps_an_animation_animated_for_every_client(
+    host: ImageHost, samples: dict[str, bytes], accept: str, chosen: Format
+) -> None:
+    stored = host.upload(samples["moving.gif"], owner="admin", format="webp")
+    image = shown(host, stored.id, "fm=auto&w=30", accept)
+    assert (image.format, getattr(image, "n_frames", 1)) == (chosen.name, 4)
+
+
+@pytest.mark.parametrize("query", ["", "w=60"])
+def test_a_line_drawing_has_chroma_of_full_resolution_in_avif(host: ImageHost, query: str) -> None:
+    """Firefox shows chroma of half the resolution in blocks."""
+    drawing = host.upload(encode(SCREENSHOTS["chart"](120, 90)), owner="admin", convert_to_webp=False)
+    photo = host.upload(encode(photograph(120, 90)), owner="admin")
+    for image, subsampling in ((drawing, 0b00), (photo, 0b11)):
+        data = host.render(image, f"{query}&fm=avif").data
+        # The flags of the AV1CodecConfigurationBox (AV1 in ISOBMFF, section 2.3.3).
+        assert data[data.index(b"av1C") + 6] >> 2 & 0b11 == subsampling
 
 
 @pytest.mark.parametrize(
@@ -226,14 +301,6 @@ def test_the_size_of_a_huge_image_is_no_bad_request(host: ImageHost, photo: Imag
     assert job.keeps_file
     with pytest.raises(BadRequestError):
         host.delivery.build(huge, parse_transform("q=80"))
-
-
-def test_auto_of_the_stored_format_without_parameters_is_the_master(host: ImageHost, photo: Image) -> None:
-    assert host.delivery.resolve(photo.id + ".auto", "").key is None
-
-
-def test_auto_keeps_an_animation_animated(host: ImageHost, moving: Image) -> None:
-    assert host.delivery.resolve(moving.id + ".auto", "w=30", accept=CHROME).format is Format.WEBP
 
 
 def test_accept_is_ignored_without_auto(host: ImageHost, photo: Image) -> None:

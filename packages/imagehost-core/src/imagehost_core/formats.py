@@ -163,7 +163,18 @@ BY_EXTENSION: dict[str, Format] = {
 UPLOADABLE: tuple[Format, ...] = tuple(fmt for fmt, info in FORMATS.items() if info.uploadable)
 
 SNIFF_BYTES = 16
-"""The number of leading bytes of a file that `sniff` inspects."""
+"""The number of leading bytes of a file that `sniff` and `detect` inspect."""
+_AVIF_BRAND = b"ftypavif"
+"""The content of an AVIF file at offset 4 (ISO/IEC 14496-12, section 4.3)."""
+
+
+def detect(head: bytes) -> Format | None:
+    """Return the format of a stored or rendered file: of AVIF, too, which uploads do not accept.
+
+    Args:
+        head: As for `sniff`.
+    """
+    return Format.AVIF if head[4:12] == _AVIF_BRAND else sniff(head)
 
 
 def sniff(head: bytes) -> Format | None:

@@ -15,6 +15,7 @@ from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.context import HostContext, open_context
 from imagehost_core.endpoints import HostResolver, resolve_host
 from imagehost_core.errors import HostClosedError
+from imagehost_core.formats import FORMATS
 from imagehost_core.headers.camera import CameraData, read_camera_data
 from imagehost_core.headers.scanner import read_metadata
 from imagehost_core.ids import Random
@@ -305,7 +306,8 @@ class ImageHost:
             data = blob.read()
             resolved = blob.upright or resolved
         size = resolved.job.plan.output if resolved.job else current
-        return Rendered(data, resolved.media_type, size.width, size.height, resolved.etag)
+        media_type = FORMATS[resolved.format_of(data)].media_type
+        return Rendered(data, media_type, size.width, size.height, resolved.etag)
 
     def image_url(self, image: ImageRef, **params: Unpack[TransformKeywords]) -> str:
         """Return the delivery URL of an image or of a variant; `images.signed_url` is that of a private one.

@@ -185,6 +185,8 @@ class RenderJob:
         frame_step: The distance of the frames of an animation that are rendered; each is shown as long as it
             and those that are left out.
         keeps_file: Whether the variant is the master without its metadata, if that is upright.
+        choices: The formats among which the image decides; `format` is the first. `keeps_file` then means
+            that the master is one of the choices, too. Empty if the format is fixed.
     """
 
     plan: Plan
@@ -194,6 +196,7 @@ class RenderJob:
     avif_speed: int | None = None
     frame_step: int = 1
     keeps_file: bool = False
+    choices: tuple[Format, ...] = ()
 
 
 @frozen

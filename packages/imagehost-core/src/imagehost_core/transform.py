@@ -57,7 +57,7 @@ class Fit(StrEnum):
 
 
 class Auto(StrEnum):
-    """The output format is negotiated: the best one that the `Accept` header names."""
+    """The output format is negotiated, by the `Accept` header and by the image."""
 
     AUTO = "auto"
 
@@ -234,28 +234,47 @@ def parse_extension(extension: str | None) -> Format | Auto | None:
         raise NotFoundError(errors=[choice_error("the extension", EXTENSIONS, extension)]) from None
 
 
-def negotiate(accept: str, stored: Format, *, animated: bool = False, side: int = 1) -> Format:
-    """Return the format that `AUTO` selects: AVIF, WebP or the stored format, by the weights of a header.
+NAMED_FORMATS = (Format.AVIF, Format.WEBP)
+"""The formats that `AUTO` selects only if the `Accept` header names them: every client sends `*/*`."""
+FALLBACK_FORMATS = (Format.JPEG, Format.PNG)
+"""The formats that `AUTO` selects for other clients, by the image; for animations it is GIF."""
 
-    Of equal weights the first counts. AVIF is not selected for animations, because only the first frame is
-    encoded in it, and no format whose largest side is exceeded. The weight of a format is that of its media
-    type (RFC 9110, section 12.5.1), or 0 if it is not named. Wildcards do not count: every browser sends
-    `*/*`, also those without AVIF support. If all weights are 0, the stored format is selected.
+
+def negotiate(accept: str, *, animated: bool = False, side: int = 1) -> tuple[Format, ...]:
+    """Return the formats among which the image decides, for `AUTO`: those of the highest weight in a header.
+
+    These are `NAMED_FORMATS` of the highest weight, and the fallback if its weight is as high and WebP is not
+    among them. The fallback counts as one format: old browsers prefer PNG to JPEG, but not for photographs.
+    If all weights are 0, it is selected. AVIF is not selected for animations, because only the first frame is
+    encoded in it, and no format whose largest side is exceeded.
 
     Args:
         accept: The request's `Accept` header, or "".
-        stored: The master's format.
         animated: Whether the master has more than one frame.
         side: The longer side of the output, in pixels.
     """
-    weights = _parse_accept(accept)
-    candidates = [
-        fmt
-        for fmt in (Format.AVIF, Format.WEBP)
+    fallback = (Format.GIF,) if animated else FALLBACK_FORMATS
+    weights = {
+        fmt: accept_weight(accept, fmt)
+        for fmt in (*NAMED_FORMATS, *fallback)
         if FORMATS[fmt].max_side >= side and (FORMATS[fmt].animated or not animated)
-    ]
-    best = max((*candidates, stored), key=lambda fmt: weights.get(FORMATS[fmt].media_type, 0.0))
-    return best if FORMATS[best].media_type in weights else stored
+    }
+    accepted = tuple(fmt for fmt in fallback if weights.get(fmt)) or fallback
+    highest = max(weights.values(), default=0.0)
+    named = tuple(fmt for fmt in NAMED_FORMATS if highest > 0 and weights.get(fmt) == highest)
+    is_fallback = highest == max(weights.get(fmt, 0.0) for fmt in accepted)
+    return (*named, *accepted) if is_fallback and Format.WEBP not in named else named
+
+
+def accept_weight(accept: str, fmt: Format) -> float:
+    """Return the weight of a format in an `Accept` header, 0–1 (RFC 9110, section 12.5.1).
+
+    Wildcards do not count for `NAMED_FORMATS`. An empty header accepts the others.
+    """
+    weights = _parse_accept(accept or "*/*")
+    wildcards = () if fmt in NAMED_FORMATS else ("image/*", "*/*")
+    names = (FORMATS[fmt].media_type, *wildcards)
+    return next((weights[name] for name in names if name in weights), 0.0)
 
 
 _WEIGHT = re.compile(r"q=(0(?:\.\d*)?|1(?:\.0*)?)", re.ASCII)
@@ -271,14 +290,12 @@ def _parse_query(query: str | Mapping[str, object]) -> Iterable[tuple[str, objec
 
 
 def _parse_accept(accept: str) -> dict[str, float]:
-    """Return the media types that an `Accept` header names with a weight above 0."""
+    """Return the weights of the media types and wildcards that an `Accept` header names."""
     weights = dict[str, float]()
     for entry in accept.lower().split(","):
         media_type, *parameters = (part.strip() for part in entry.split(";"))
         found = next(filter(None, map(_WEIGHT.fullmatch, parameters)), None)
-        weight = float(found[1]) if found else 1.0
-        if weight > 0:
-            weights[media_type] = weight
+        weights[media_type] = float(found[1]) if found else 1.0
     return weights
 
 

@@ -23,7 +23,7 @@ else:
     # Pillow's own wheels support AVIF; builds of Linux distributions may not.
     from pillow_avif import AvifImagePlugin  # type: ignore[import-untyped, no-redef]
 
-PIPELINE_VERSION = 10
+PIPELINE_VERSION = 11
 """Incremented whenever the same job produces other bytes than before, so that every ETag changes."""
 
 

@@ -114,6 +114,12 @@ def encode(
     return save([image], codec.name, encoder_options)
 
 
+def encode_lossless(fmt: Format, image: Image.Image) -> bytes:
+    """Encode an image without loss, as WebP or PNG."""
+    options = {"lossless": True} if fmt is Format.WEBP else NO_OPTIONS
+    return encode(fmt, image, LOSSLESS_EFFORT, options=options)
+
+
 def save(frames: Sequence[Image.Image], plugin: str, options: Mapping[str, Any]) -> bytes:
     """Return the file that Pillow's plug-in writes, without metadata of the frames' source files.
 

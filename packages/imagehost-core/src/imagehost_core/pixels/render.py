@@ -9,7 +9,7 @@ from attrs import frozen
 from PIL import Image
 
 from imagehost_core.errors import BadRequestError, ValidationError
-from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, sniff
+from imagehost_core.formats import FORMATS, Format, detect
 from imagehost_core.headers.exif import UPRIGHT
 from imagehost_core.jobs import RenderJob, RenderResult
 from imagehost_core.pixels import resize
@@ -23,12 +23,10 @@ from imagehost_core.pixels.decode import (
     suppress_warnings,
 )
 from imagehost_core.pixels.decoded_upload import repair
-from imagehost_core.pixels.encode import LOSSLESS_EFFORT, MAX_SUBSAMPLED_PIXELS, encode, is_line_art
+from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, encode, encode_lossless, is_line_art
+from imagehost_core.pixels.format_choice import choose_lossless, choose_lossy, is_worth_its_bytes
 from imagehost_core.pixels.strip_metadata import WEBP_HEADER_BYTES, iter_riff_chunks, strip_metadata
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
-
-AVIF_BRAND = b"ftypavif"
-"""The content of an AVIF file at offset 4. Uploads are never AVIF, but derivatives may be."""
 
 
 @frozen
@@ -112,7 +110,7 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderRe
         BadRequestError: The output exceeds the limit, and the stored file is not upright.
     """
     try:
-        return _render(job, _detect_format(data) or source_format, data)
+        return _render(job, detect(data) or source_format, data)
     except ValidationError as error:
         raise DamagedSourceError(f"expected a stored file that can be decoded: {error.details}") from error
 
@@ -130,11 +128,16 @@ def render_upload(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResul
 def _render(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, list[bytes]]:
     with suppress_warnings():
         image = open_image(fmt, data)
-        if job.keeps_file and (stored := _stored_file(job, image, data)) is not None:
+        stored = _stored_file(job, image, data) if job.keeps_file else None
+        if stored is not None and not job.choices:
             return RenderResult(job.plan.output, image.frame_count), [stored]
         if job.animated and image.frame_count > job.frame_step and FORMATS[job.format].animated:
-            return _render_animation(job, image)
-        return RenderResult(job.plan.output, 1), [_render_still(job, image, is_lossy(fmt, data))]
+            result, encoded = _render_animation(job, image)
+        else:
+            result, encoded = RenderResult(job.plan.output, 1), _render_still(job, image, is_lossy(fmt, data))
+        if stored is not None and is_worth_its_bytes(stored, encoded):
+            return RenderResult(job.plan.output, image.frame_count), [stored]
+        return result, [encoded]
 
 
 def is_lossy(fmt: Format, data: bytes) -> bool:
@@ -155,35 +158,47 @@ def _stored_file(job: RenderJob, image: SourceImage, data: bytes) -> bytes | Non
     return None
 
 
-def _detect_format(data: bytes) -> Format | None:
-    """Return the format according to the file signature; derivatives may differ from the master's format."""
-    return Format.AVIF if data[4:12] == AVIF_BRAND else sniff(data[:SNIFF_BYTES])
-
-
 def _render_still(job: RenderJob, image: SourceImage, source_is_lossy: bool) -> bytes:
-    """Return the variant; of line art, the smaller one of a lossy and of a lossless encoding.
-
-    A photograph may have as few colours as line art, but a lossless encoding of it takes seconds.
-    """
+    """Return the variant."""
     target = job.plan.resize
     orientation = image.orientation
     image.shrink_on_load(Size(target.height, target.width) if orientation in TRANSPOSED else target)
     frame = _run_pipeline(image.first_frame(), RenderContext(job, orientation))
-    options = {} if job.avif_speed is None else {"speed": job.avif_speed}
+    # A photograph may have as few colours as line art, but a lossless encoding of it takes seconds.
+    return _encode_still(job, frame, source_is_lossy, line_art=not source_is_lossy and is_line_art(frame))
+
+
+def _encode_still(job: RenderJob, frame: Image.Image, source_is_lossy: bool, *, line_art: bool) -> bytes:
+    """Return the file; of line art, the smaller one of a lossy and of a lossless encoding.
+
+    What takes the place of a lossless master, which has to be turned, is lossless too.
+    """
+    fmt = choose_lossy(job.choices, frame) if job.choices else job.format
+    options: dict[str, object] = {}
     subsample = not source_is_lossy or frame.width * frame.height <= MAX_SUBSAMPLED_PIXELS
-    data = encode(job.format, frame, job.quality, options=options, subsample=subsample)
-    if source_is_lossy or job.format is not Format.WEBP or not (job.keeps_file or is_line_art(frame)):
+    if fmt is Format.AVIF and job.avif_speed is not None:
+        options["speed"] = job.avif_speed
+    if fmt is Format.AVIF and line_art:
+        # Firefox shows chroma of half the resolution in blocks, which are visible at coloured lines.
+        options["subsampling"], subsample = "4:4:4", False
+    data = encode(fmt, frame, job.quality, options=options, subsample=subsample)
+    replaces_file = job.keeps_file and not job.choices and not source_is_lossy
+    lossless_format = choose_lossless(job.choices or (fmt,)) if line_art or replaces_file else None
+    if lossless_format is None or not FORMATS[fmt].has_quality:
         return data
-    lossless = encode(job.format, frame, LOSSLESS_EFFORT, options={"lossless": True})
-    return lossless if job.keeps_file else min(data, lossless, key=len)
+    lossless = encode_lossless(lossless_format, frame)
+    if replaces_file:
+        return lossless
+    is_sent = is_worth_its_bytes(lossless, data) if job.choices else len(lossless) < len(data)
+    return lossless if is_sent else data
 
 
-def _render_animation(job: RenderJob, image: SourceImage) -> tuple[RenderResult, list[bytes]]:
+def _render_animation(job: RenderJob, image: SourceImage) -> tuple[RenderResult, bytes]:
     context = RenderContext(job, image.orientation)
     animation = read_animation(image, lambda frame: _run_pipeline(frame, context), job.frame_step)
     data = encode_animation(job.format, animation, job.quality)
     # Encoders merge equal consecutive frames, so the frames of the result are counted.
-    return RenderResult(job.plan.output, open_image(job.format, data).frame_count), [data]
+    return RenderResult(job.plan.output, open_image(job.format, data).frame_count), data
 
 
 def _run_pipeline(image: Image.Image, context: RenderContext) -> Image.Image:

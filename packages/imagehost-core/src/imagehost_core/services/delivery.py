@@ -19,13 +19,13 @@ from imagehost_core._util.clock import Clock
 from imagehost_core._util.lru import GenerationCache, LRUCache
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError, ValidationError
-from imagehost_core.formats import FORMATS, Format
+from imagehost_core.formats import FORMATS, Format, detect
 from imagehost_core.headers.scanner import is_upright_in_browsers
 from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, parse_image_id
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
 from imagehost_core.services.access import SigningKeys, can_view, is_restricted, require_allowed_transform
-from imagehost_core.services.rendering import RenderingService, cache_key, choose_format, new_job
+from imagehost_core.services.rendering import RenderingService, cache_key, new_job
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
 from imagehost_core.storage.durable import read_nowait, translate_disk_errors
@@ -61,10 +61,9 @@ class ResolvedImage:
         image: The image.
         key: The variant's cache key, or `None` for the master.
         job: The render job of the variant, or `None` for the master.
-        format: The format of the bytes.
+        format: The format of the bytes; where the image decides it, the first one that it may be.
         etag: A strong entity tag, quoted (RFC 9110, section 8.8.3).
         last_modified: The time since which the bytes are the same.
-        filename: The filename for `Content-Disposition`.
         varies: Whether the response depends on `Accept`.
         is_restricted: Whether the bytes are for the owner only: the image is private, and the URL neither
             signed nor that of a share.
@@ -76,14 +75,20 @@ class ResolvedImage:
     format: Format
     etag: str
     last_modified: datetime
-    filename: str
     varies: bool
     is_restricted: bool = False
 
-    @property
-    def media_type(self) -> str:
-        """The media type of the bytes."""
-        return FORMATS[self.format].media_type
+    def format_of(self, data: bytes) -> Format:
+        """Return the format of the bytes, also where the image has decided it.
+
+        Args:
+            data: The bytes, at least the first `SNIFF_BYTES`.
+        """
+        return (detect(data) if self.job and self.job.choices else None) or self.format
+
+    def filename(self, fmt: Format) -> str:
+        """Return the filename for `Content-Disposition`."""
+        return with_extension(self.image.filename, fmt)
 
     @property
     def is_public(self) -> bool:
@@ -332,14 +337,12 @@ class ImageResolver:
             accept: The request's `Accept` header.
             allow_master: Whether to return the master if the format is the stored one.
         """
-        fmt = choose_format(transform, image, accept)
-        varies = transform.format is AUTO
-        if allow_master and fmt is image.format:
+        if allow_master and transform.format in (None, image.format):
             # The other half was the tag of versions that sent every master as it is stored.
-            return _resolved(image, None, None, fmt, image.sha256[32:], varies)
-        job = new_job(image, transform, fmt, self._settings.avif_speed)
-        key = cache_key(job)
-        return _resolved(image, key, job, fmt, f"{image.sha256[:16]}-{key}", varies)
+            return _resolved(image, None, None, image.format, image.sha256[32:])
+        job = new_job(image, transform, self._settings.avif_speed, accept)
+        key, varies = cache_key(job), transform.format is AUTO
+        return _resolved(image, key, job, job.format, f"{image.sha256[:16]}-{key}", varies=varies)
 
     def _find_in_memory(
         self, image_id: ImageId, transform: Transform, query: str, viewer: Account | None
@@ -441,7 +444,7 @@ def _parse_url(path: str, query: str) -> tuple[ImageId, Transform]:
 
 
 def _resolved(
-    image: Image, key: str | None, job: RenderJob | None, fmt: Format, tag: str, varies: bool
+    image: Image, key: str | None, job: RenderJob | None, fmt: Format, tag: str, *, varies: bool = False
 ) -> ResolvedImage:
     return ResolvedImage(
         image=image,
@@ -450,6 +453,5 @@ def _resolved(
         format=fmt,
         etag=f'"{tag}"',
         last_modified=image.created_at,
-        filename=with_extension(image.filename, fmt),
         varies=varies,
     )

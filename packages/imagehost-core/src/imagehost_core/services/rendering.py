@@ -35,6 +35,7 @@ from imagehost_core.transform import (
     Plan,
     Size,
     Transform,
+    accept_weight,
     frame_step,
     keeps_size,
     negotiate,
@@ -221,47 +222,56 @@ def choose_source(image: Image, job: RenderJob) -> RenderSource:
     return RenderSource(MASTER, size)
 
 
-def choose_format(transform: Transform, image: Image | ImageInfo, accept: str = "") -> Format:
-    """Return the format of a variant.
+def choose_formats(transform: Transform, image: Image | ImageInfo, accept: str = "") -> tuple[Format, ...]:
+    """Return the formats among which the image decides, for `AUTO`; otherwise none.
+
+    An image with too many pixels to be encoded is sent as it is stored.
 
     Args:
         transform: The transform.
         image: The image.
-        accept: The request's `Accept` header, for `AUTO`.
+        accept: The request's `Accept` header.
     """
-    if transform.format is not AUTO:
-        return image.format if transform.format is None else Format(transform.format)
     size = Size(image.width, image.height)
-    if keeps_size(size, transform) and size.pixels > MAX_OUTPUT_PIXELS:
-        return image.format
+    if transform.format is not AUTO or (keeps_size(size, transform) and size.pixels > MAX_OUTPUT_PIXELS):
+        return ()
     output = plan(size, transform).output
-    side = max(output.width, output.height)
-    return negotiate(accept, image.format, animated=image.is_animated, side=side)
+    return negotiate(accept, animated=image.is_animated, side=max(output.width, output.height))
 
 
-def new_job(image: Image | ImageInfo, transform: Transform, fmt: Format, speed: int) -> RenderJob:
+def new_job(image: Image | ImageInfo, transform: Transform, speed: int, accept: str = "") -> RenderJob:
     """Return the job that renders a variant.
 
     Args:
         image: The image.
         transform: The transform.
-        fmt: The variant's format, from `choose_format`.
         speed: The preferred speed of the AVIF encoder.
+        accept: The request's `Accept` header, for `AUTO`.
     """
     size = Size(image.width, image.height)
+    choices = choose_formats(transform, image, accept)
+    requested = transform.format if isinstance(transform.format, Format) else image.format
+    fmt = choices[0] if choices else requested
     animated = image.is_animated and FORMATS[fmt].animated
-    is_stored = fmt is image.format and animated is image.is_animated
-    keeps_file = is_stored and transform.quality is None and keeps_size(size, transform)
-    steps = Plan.unchanged(size) if keeps_file else plan(size, transform, max_side=FORMATS[fmt].max_side)
-    default = FORMATS[fmt].default_quality
+    keeps_pixels = transform.quality is None and keeps_size(size, transform)
+    has_all_frames = FORMATS[image.format].animated or not image.is_animated
+    is_sent = accept_weight(accept, image.format) > 0 if choices else fmt is image.format
+    keeps_file = keeps_pixels and has_all_frames and is_sent
+    if keeps_file and not choices:
+        steps = Plan.unchanged(size)
+    else:
+        steps = plan(size, transform, max_side=FORMATS[fmt].max_side)
+    # Where the format is not decided yet, its default is the encoder's.
+    default = None if choices else FORMATS[fmt].default_quality
     return RenderJob(
         plan=steps,
         format=fmt,
-        quality=None if default is None else transform.quality or default,
+        quality=transform.quality or default if FORMATS[fmt].has_quality else None,
         animated=animated,
         avif_speed=avif_speed(steps.output.pixels, speed) if fmt is Format.AVIF else None,
         frame_step=frame_step(steps.output, image.frames) if animated else 1,
         keeps_file=keeps_file,
+        choices=choices,
     )
 
 

@@ -11,14 +11,14 @@ from typing import BinaryIO, Unpack
 
 from attrs import evolve
 
-from imagehost_core.formats import FORMATS
+from imagehost_core.formats import FORMATS, SNIFF_BYTES, detect
 from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.scanner import scan
 from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
 from imagehost_core.models import ImageInfo
 from imagehost_core.pixels.decode import TRANSPOSED
 from imagehost_core.pixels.render import render_upload
-from imagehost_core.services.rendering import Rendered, choose_format, new_job
+from imagehost_core.services.rendering import Rendered, new_job
 from imagehost_core.settings import DeliverySettings, RenderingSettings
 from imagehost_core.transform import (
     Size,
@@ -60,7 +60,7 @@ def render(
 ) -> Rendered:
     """Return a variant of an image file, with the geometry, colours, encoders and limits of a host.
 
-    The variant has no metadata. `fm=auto` is the format of the file.
+    The variant has no metadata. `fm=auto` is a format that every program shows.
 
     Args:
         source: A path, bytes, or a binary file.
@@ -81,7 +81,7 @@ def render(
     data = _read(source)
     header = scan(BytesIO(data), len(data))
     info, data = _describe(header, len(data)), data[: header.end_offset]
-    job = new_job(info, transform, choose_format(transform, info), DeliverySettings().avif_speed)
+    job = new_job(info, transform, DeliverySettings().avif_speed)
     if not header.is_displayable:
         job = evolve(job, keeps_file=False)
     if sandbox is False:
@@ -95,7 +95,8 @@ def render(
             cost=render_cost(job, header.format, Size(*header.canvas_extent), header.frames),
         )
     etag = f'"{sha256(variant).hexdigest()[:32]}"'
-    return Rendered(variant, FORMATS[job.format].media_type, result.size.width, result.size.height, etag)
+    fmt = detect(variant[:SNIFF_BYTES]) or job.format
+    return Rendered(variant, FORMATS[fmt].media_type, result.size.width, result.size.height, etag)
 
 
 @cache

@@ -108,9 +108,11 @@ def render_cost(job: RenderJob, fmt: Format, source: Size, frames: int = 1) -> C
     factor = 1.0 if job.avif_speed is None else AVIF_SPEED_FACTORS[job.avif_speed]
     output, frames = job.plan.output.pixels, frames if job.animated else 1
     rendered = -(-frames // job.frame_step)
-    encode = output * FORMATS[job.format].encode_seconds * factor
+    encoders = [FORMATS[choice] for choice in job.choices or (job.format,)]
+    encode = output * max(info.encode_seconds for info in encoders) * factor
     decode = source.pixels * DECODE_SECONDS
-    memory = source.pixels * FORMATS[fmt].memory.decoded + output * FORMATS[job.format].memory.encoded
+    encoded = max(info.memory.encoded for info in encoders)
+    memory = source.pixels * FORMATS[fmt].memory.decoded + output * encoded
     if frames > 1:
         memory += output * FRAME_BYTES * rendered
     return Cost.of((decode * frames + encode * rendered) / 1e6, memory + FIXED_BYTES)

@@ -113,10 +113,10 @@ class FastPath:
         self._delivery_path = delivery_path
         self._root_path = host.settings.root_path
         self._not_modified_starts = ResponseStartCache(
-            lambda resolved, _: _encode_start(route.not_modified_start(resolved))
+            lambda resolved, *_: _encode_start(route.not_modified_start(resolved))
         )
         self._ok_starts = ResponseStartCache(
-            lambda resolved, size: _encode_start(route.ok_start(resolved, size))
+            lambda resolved, size, data: _encode_start(route.ok_start(resolved, size, data))
         )
         self._cached_paths = lru_cache(MAX_CACHED_PATHS)(self._parse_path)
         self._cached_headers = lru_cache(MAX_CACHED_HEADERS)(self._parse_headers)
@@ -154,14 +154,14 @@ class FastPath:
             resolved.etag, resolved.last_modified, headers.if_none_match, headers.if_modified_since
         ):
             found_in, status, body = "client", 304, b""
-            start = self._not_modified_starts.get(resolved, 0)
+            start = self._not_modified_starts.get(resolved)
         else:
             found = self._host.delivery.read_nowait(resolved)
             if found is None or (peer.scheme == "https" and len(found[1]) > PIECE_BYTES):
                 # TLS would encrypt all of it at once, and keep that for a client that does not read.
                 return None
             (found_in, body), status = found, 200
-            start = self._ok_starts.get(resolved, len(body))
+            start = self._ok_starts.get(resolved, len(body), body)
             if method == "HEAD":
                 body = b""
         if default_headers is not self._default_headers[0]:

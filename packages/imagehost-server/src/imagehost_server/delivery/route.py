@@ -24,6 +24,7 @@ from imagehost_core.errors import (
     UnauthorizedError,
     quote_value,
 )
+from imagehost_core.formats import FORMATS, SNIFF_BYTES
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
 from imagehost_core.services.delivery import Blob, ResolvedImage
@@ -124,12 +125,12 @@ class ResponseStartCache(Generic[T]):
     images that were not in memory serve one response, and those of images that have changed none.
 
     Args:
-        build: Builds the response start for an image of a size in bytes.
+        build: Builds the response start for an image of a size in bytes, with its first bytes or more.
         max_entries: The largest number of entries.
     """
 
     def __init__(
-        self, build: Callable[[ResolvedImage, int], T], max_entries: int = MAX_CACHED_STARTS
+        self, build: Callable[[ResolvedImage, int, bytes], T], max_entries: int = MAX_CACHED_STARTS
     ) -> None:
         self._build = build
         self._max_entries = max_entries
@@ -139,7 +140,7 @@ class ResponseStartCache(Generic[T]):
         """Return the number of entries."""
         return len(self._entries)
 
-    def get(self, resolved: ResolvedImage, size: int) -> T:
+    def get(self, resolved: ResolvedImage, size: int = 0, data: bytes = b"") -> T:
         """Return the response start, which must not be modified."""
         # The entry ends with the object, so its id cannot be reused while the entry exists.
         key = id(resolved), size
@@ -148,7 +149,7 @@ class ResponseStartCache(Generic[T]):
             if len(self._entries) >= self._max_entries:
                 self._entries.popitem(last=False)
             reference = ref(resolved, lambda _: self._entries.pop(key, None))
-            entry = self._entries[key] = reference, self._build(resolved, size)
+            entry = self._entries[key] = reference, self._build(resolved, size, data)
         return entry[1]
 
 
@@ -171,7 +172,7 @@ class DeliveryRoute:
         extra = host.settings.purge.tag_header
         self._tag_headers = [b"cache-tag", *([extra.lower().encode()] if extra else ())]
         self._accel_redirect = ages.accel_redirect if host.settings.storage.url == FOLDER else None
-        self._not_modified_starts = ResponseStartCache(lambda resolved, _: self.not_modified_start(resolved))
+        self._not_modified_starts = ResponseStartCache(lambda resolved, *_: self.not_modified_start(resolved))
         self._ok_starts = ResponseStartCache(self.ok_start)
 
     async def __call__(self, path: str, scope: HTTPScope, receive: Receive, send: Send) -> None:
@@ -216,7 +217,7 @@ class DeliveryRoute:
             raise _precondition_failed(headers)
         if is_not_modified(*validators, headers.get(b"if-none-match"), headers.get(b"if-modified-since")):
             self._recorder.lookup("client")
-            await send(self._not_modified_starts.get(resolved, 0))
+            await send(self._not_modified_starts.get(resolved))
             await send(NO_BODY)
             return
         if (
@@ -266,10 +267,12 @@ class DeliveryRoute:
         )
         if byte_range is UNSATISFIABLE:
             raise RangeError(blob.size)
+        # A master has its own format. The header of a variant was just read, so its bytes are in memory.
+        first_bytes = b"" if resolved.key is None else blob.read(0, SNIFF_BYTES)
         start = (
-            self._ok_starts.get(resolved, blob.size)
+            self._ok_starts.get(resolved, blob.size, first_bytes)
             if byte_range is None
-            else self.partial_start(resolved, blob.size, byte_range)
+            else self.partial_start(resolved, blob.size, first_bytes, byte_range)
         )
         await send(start)
         if head:
@@ -301,25 +304,25 @@ class DeliveryRoute:
         """Return the start of a 304 response."""
         return _start(304, self._validators(resolved))
 
-    def ok_start(self, resolved: ResolvedImage, size: int) -> HTTPResponseStartEvent:
-        """Return the start of a 200 response with `size` bytes."""
+    def ok_start(self, resolved: ResolvedImage, size: int, data: bytes) -> HTTPResponseStartEvent:
+        """Return the start of a 200 response with `size` bytes, which begin with `data`."""
         length = (b"content-length", b"%d" % size)
-        return _start(200, [*self._validators(resolved), *_content_headers(resolved), length])
+        return _start(200, [*self._validators(resolved), *_content_headers(resolved, data), length])
 
     def partial_start(
-        self, resolved: ResolvedImage, size: int, byte_range: ByteRange
+        self, resolved: ResolvedImage, size: int, data: bytes, byte_range: ByteRange
     ) -> HTTPResponseStartEvent:
-        """Return the start of a 206 response with a part of `size` bytes."""
+        """Return the start of a 206 response with a part of `size` bytes, which begin with `data`."""
         content_range = b"bytes %d-%d/%d" % (byte_range.start, byte_range.stop - 1, size)
         length = b"%d" % (byte_range.stop - byte_range.start)
         part = [(b"content-range", content_range), (b"content-length", length)]
-        return _start(206, [*self._validators(resolved), *_content_headers(resolved), *part])
+        return _start(206, [*self._validators(resolved), *_content_headers(resolved, data), *part])
 
     def accel_start(self, resolved: ResolvedImage) -> HTTPResponseStartEvent:
         """Return the start of a 200 response for which nginx sends the master."""
         image_id = resolved.image.id
         path = f"{self._accel_redirect}{shard(image_id)}/{image_id}/{MASTER}"
-        headers = self.ok_start(resolved, 0)["headers"]
+        headers = self.ok_start(resolved, 0, b"")["headers"]
         return _start(200, [*headers, (b"x-accel-redirect", path.encode())])
 
     def _validators(self, resolved: ResolvedImage) -> RawHeaders:
@@ -397,10 +400,11 @@ def relevant_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]
     return relevant
 
 
-def _content_headers(resolved: ResolvedImage) -> RawHeaders:
+def _content_headers(resolved: ResolvedImage, data: bytes) -> RawHeaders:
+    fmt = resolved.format_of(data)
     return [
-        (b"content-type", resolved.media_type.encode()),
-        (b"content-disposition", content_disposition(resolved.filename)),
+        (b"content-type", FORMATS[fmt].media_type.encode()),
+        (b"content-disposition", content_disposition(resolved.filename(fmt))),
         (b"accept-ranges", b"bytes"),
     ]
 
