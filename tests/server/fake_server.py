@@ -211,6 +211,8 @@ SETTINGS = HttpSettings(header_timeout_seconds=TIMEOUT, max_connections=2)
 class FastPathDouble:
     """A fast path that responds to requests for `/fast`."""
 
+    unsent_bytes = 0
+
     def respond(self, request: bytes, *_: Any) -> tuple[bytes, bytes] | None:
         return (b"fast", b"\n") if request.startswith(b"GET /fast ") else None
 

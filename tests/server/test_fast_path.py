@@ -20,8 +20,8 @@ from imagehost_core import ImageHost
 from imagehost_core.models import Image
 from imagehost_core.testing import make_image
 from imagehost_server.app import Application, create_app
-from imagehost_server.delivery.fast_path import MAX_REQUEST_BYTES, Peer
-from imagehost_server.middleware.security import PIECE_BYTES
+from imagehost_server.delivery.fast_path import MAX_REQUEST_BYTES, MAX_UNSENT_BYTES, Peer
+from imagehost_server.http.response_body import WHOLE_BYTES
 from imagehost_server.settings import HttpSettings, ListenSettings, ServerSettings
 from imagehost_server.testing import running
 
@@ -208,7 +208,7 @@ def test_other_requests_take_the_slow_path(app: Application, image: Image, reque
     assert via_fast_path(app, request_.replace(b"{id}", image.id.encode())) is None
 
 
-def test_a_large_variant_over_tls_takes_the_slow_path_which_sends_it_in_pieces(
+def test_a_large_variant_over_tls_or_beside_many_slow_readers_takes_the_slow_path_which_sends_it_in_pieces(
     app: Application, host: ImageHost
 ) -> None:
     file = BytesIO()
@@ -216,10 +216,14 @@ def test_a_large_variant_over_tls_takes_the_slow_path_which_sends_it_in_pieces(
     image = host.upload(file.getvalue(), owner="admin")
     query = "fm=png&w=319"
     with host.delivery.open(host.delivery.resolve(image.id, query)) as blob:
-        assert blob.size > PIECE_BYTES
+        assert blob.size > WHOLE_BYTES
     request = request_of(f"/img/{image.id}?{query}")
     assert via_fast_path(app, request, Peer("https", ("192.0.2.1", 9))) is None
     assert via_fast_path(app, request) is not None
+    assert app.fast_path is not None
+    app.fast_path.unsent_bytes = MAX_UNSENT_BYTES + 1
+    assert via_fast_path(app, request) is None
+    app.fast_path.unsent_bytes = 0
 
 
 def test_a_private_image_takes_the_slow_path(app: Application, private: Image, session: str) -> None:

@@ -191,6 +191,24 @@ async def test_the_fast_path_is_not_used_while_writing_is_paused(app: AppDouble)
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("end", ["resume_writing", "connection_lost"])
+async def test_what_waits_for_clients_on_the_fast_path_is_counted_until_it_has_been_sent(
+    app: AppDouble, end: str
+) -> None:
+    assert app.fast_path is not None
+    connections = [connect(app) for _ in range(3)]
+    for unread, (transport, connection) in enumerate(connections):
+        transport.unread = 1_000 * unread
+        connection.data_received(FAST_GET)
+        if unread:
+            connection.pause_writing()
+    assert app.fast_path.unsent_bytes == 3_000
+    for _, connection in connections[1:]:
+        connection.resume_writing() if end == "resume_writing" else connection.connection_lost(None)
+    assert app.fast_path.unsent_bytes == 0
+
+
+@pytest.mark.anyio
 async def test_an_invalid_second_request_does_not_prevent_the_first_response(app: AppDouble) -> None:
     for target, before in ((b"/", b""), (b"/begin", b"HTTP/1.1 200 OK")):
         app.go.clear()

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_server.middleware.security import PIECE_BYTES, SecurityMiddleware, is_loopback_client
+from imagehost_server.http.response_body import WHOLE_BYTES
+from imagehost_server.middleware.security import SecurityMiddleware, is_loopback_client
 
 RawHeaders = list[tuple[bytes, bytes]]
 HOST: RawHeaders = [(b"host", b"images.example")]
@@ -469,7 +470,7 @@ async def test_probes_do_not_count_as_concurrent_requests() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("size", [PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES])
+@pytest.mark.parametrize("size", [WHOLE_BYTES, WHOLE_BYTES + 1, 5 * WHOLE_BYTES])
 async def test_a_large_body_is_sent_in_pieces(size: int) -> None:
     body, sent = bytes(range(256)) * (size // 256) + b"x" * (size % 256), list[Any]()
 
@@ -483,7 +484,7 @@ async def test_a_large_body_is_sent_in_pieces(size: int) -> None:
     await SecurityMiddleware(app)(scope_of(HOST, "127.0.0.1"), BodyChunks(), send)  # type: ignore[arg-type]
     pieces = sent[1:]
     assert b"".join(piece["body"] for piece in pieces) == body
-    assert max(len(piece["body"]) for piece in pieces) <= PIECE_BYTES
+    assert max(len(piece["body"]) for piece in pieces) <= WHOLE_BYTES
     assert [piece["more_body"] for piece in pieces] == [True] * (len(pieces) - 1) + [False]
 
 

@@ -113,6 +113,17 @@ def with_extension(name: str, stored: Format) -> str:
     return _truncate(stem if current is not None and stem else name, f".{FORMATS[stored].extensions[0]}")
 
 
+def with_suffix(name: str, suffix: str) -> str:
+    """Return a file name with a text at the end of its stem, which is truncated to fit.
+
+    Args:
+        name: The name.
+        suffix: The text, shorter than the longest name.
+    """
+    stem, extension = _split_extension(name) or (name, "")
+    return _truncate(stem, suffix + extension)
+
+
 def _is_visible(char: str) -> bool:
     category, point = unicodedata.category(char), ord(char)
     if category == "Cn":

@@ -26,6 +26,7 @@ from imagehost_server.background.purge_sender import running_purge_sender
 from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
+from imagehost_server.http.response_body import Spool
 from imagehost_server.http.responses import RawResponse, error_response, routing_error, to_litestar
 from imagehost_server.metrics import Recorder
 from imagehost_server.middleware.connections import ConnectionTable
@@ -117,6 +118,7 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
             return cors_policy.response_headers(path, headers)
         return DELIVERY_ERROR_HEADERS if status >= 400 else []
 
+    spool = Spool(host.uploads.stage, executors)
     security = SecurityMiddleware(
         dispatcher,
         cors_headers=cors_headers,
@@ -126,9 +128,10 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
         max_concurrent_requests_per_client=settings.http.max_concurrent_requests_per_client,
         count_rejected=lambda scope: identity.count_rejected(scope, canonical_path(scope["path"])),
         recorder=recorder,
+        spool=spool,
     )
     fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
-    untraced = LskyMiddleware(security)
+    untraced = LskyMiddleware(security, spool)
     middleware = instrument(untraced)
     http = settings.http
     connections = ConnectionTable(

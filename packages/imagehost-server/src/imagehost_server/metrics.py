@@ -165,8 +165,8 @@ HTTP_SENT = _counter(
 )
 HTTP_CUT = _counter(
     "imagehost_http_responses_cut",
-    "Responses that ended before their last byte: the client read too slowly (`slow`), or closed the "
-    "connection (`disconnected`).",
+    "Responses that ended before their last byte: the client read too slowly (`slow`), closed the connection "
+    "(`disconnected`), or lost its right to it (`revoked`).",
     "reason",
 )
 HTTP_CONNECTIONS = _gauge("imagehost_http_connections", "Open connections of clients.")

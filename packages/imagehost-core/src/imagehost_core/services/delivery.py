@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import BinaryIO, NamedTuple
 from urllib.parse import parse_qsl
+from zlib import crc32
 
 from attrs import evolve, field, frozen
 
@@ -138,7 +139,14 @@ class Blob:
             with suppress(OSError):
                 size = read_nowait(self._file.fileno(), piece, self._offset + start)
                 return bytes(memoryview(piece)[:size])
-        return None
+        return None if self.data is None else self.data[start:stop]
+
+    def checksum(self) -> int:
+        """Return the CRC-32 of all bytes."""
+        value = 0
+        for chunk in self.chunks():
+            value = crc32(chunk, value)
+        return value
 
     def close(self) -> None:
         """Close the file."""

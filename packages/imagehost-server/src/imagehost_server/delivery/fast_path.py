@@ -24,9 +24,9 @@ from imagehost_core.errors import ImageHostError
 from imagehost_server.delivery.route import DeliveryRoute, ResponseStartCache, relevant_headers
 from imagehost_server.http.client_address import client_address
 from imagehost_server.http.conditional import is_not_modified
+from imagehost_server.http.response_body import WHOLE_BYTES
 from imagehost_server.metrics import IMAGE_ROUTE
 from imagehost_server.middleware.security import (
-    PIECE_BYTES,
     SecurityMiddleware,
     is_https,
     require_valid_request,
@@ -56,6 +56,9 @@ MAX_CACHED_HEADERS = 1_000
 
 MAX_CACHED_PATHS = 1_000
 """Entries in the cache of parsed paths."""
+
+MAX_UNSENT_BYTES = 32 * 2**20
+"""The bytes of bodies that may wait for clients that read slowly; beyond them, only small ones are sent."""
 
 SLOW_PATH_HEADERS = frozenset(
     (
@@ -98,6 +101,9 @@ class FastPath:
         route: Builds the same response starts as on the slow path.
         security: Validates, identifies and logs requests as on the slow path.
         delivery_path: Returns what follows the prefix of the delivery route, or `None` for another path.
+
+    Attributes:
+        unsent_bytes: The bytes of responses that wait for their clients, which `HttpProtocol` counts.
     """
 
     def __init__(
@@ -107,6 +113,7 @@ class FastPath:
         security: SecurityMiddleware,
         delivery_path: Callable[[str], str | None],
     ) -> None:
+        self.unsent_bytes = 0
         self._host = host
         self._security = security
         self._recorder = security.recorder
@@ -157,8 +164,7 @@ class FastPath:
             start = self._not_modified_starts.get(resolved)
         else:
             found = self._host.delivery.read_nowait(resolved)
-            if found is None or (peer.scheme == "https" and len(found[1]) > PIECE_BYTES):
-                # TLS would encrypt all of it at once, and keep that for a client that does not read.
+            if found is None or (len(found[1]) > WHOLE_BYTES and self._must_hold_little(peer)):
                 return None
             (found_in, body), status = found, 200
             start = self._ok_starts.get(resolved, len(body), body)
@@ -173,6 +179,13 @@ class FastPath:
         self._recorder.lookup(found_in)
         self._security.log(method, path, headers.ip_address, status, request_id, seconds)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
+
+    def _must_hold_little(self, peer: Peer) -> bool:
+        """Return whether a body must not be given to the transport as a whole.
+
+        TLS would encrypt all of it at once, and keep that for a client that does not read.
+        """
+        return peer.scheme == "https" or self.unsent_bytes > MAX_UNSENT_BYTES
 
     def _parse_path(self, received: bytes) -> tuple[str, str | None]:
         """Return a path without the root path, and what follows the prefix of the delivery route in it."""

@@ -7,7 +7,6 @@ framework. Blocking work (database, files, rendering, authentication) runs in th
 from __future__ import annotations
 
 import asyncio
-from asyncio import sleep
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -43,6 +42,7 @@ from imagehost_server.http.conditional import (
     is_precondition_failed,
     parse_range,
 )
+from imagehost_server.http.response_body import pieces_of
 from imagehost_server.http.responses import Headers, RawResponse, error_response, method_not_allowed
 from imagehost_server.metrics import IMAGE_ROUTE, Recorder
 
@@ -78,9 +78,6 @@ SENT_BY_SERVER = frozenset((b"range", *PRECONDITIONS))
 """Headers of requests that are not left to nginx, which would evaluate them differently."""
 
 NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
-
-PIECE_BYTES = 32 * 2**10
-"""Bytes of a file that are read at a time: what a client that reads nothing occupies."""
 
 SECURITY_HEADERS: RawHeaders = [
     (b"x-content-type-options", b"nosniff"),
@@ -284,19 +281,8 @@ class DeliveryRoute:
             await self._stream(blob, byte_range or ByteRange(0, blob.size), send)
 
     async def _stream(self, blob: Blob, byte_range: ByteRange, send: Send) -> None:
-        """Send a part of a file, in pieces; one that is not in memory is read in a thread."""
-        position = byte_range.start
-        while position < byte_range.stop:
-            end = min(position + PIECE_BYTES, byte_range.stop)
-            piece = blob.read_cached(position, end)
-            if piece is None:
-                piece = await self._executors.files.run(blob.read, position, end)
-            else:
-                # A client that reads fast must not keep the event loop from others.
-                await sleep(0)
-            if not piece:
-                raise EOFError(f"expected {byte_range.stop} bytes in a file but received {position}")
-            position += len(piece)
+        """Send a part of a file."""
+        async for piece in pieces_of(blob, self._executors.files, byte_range.start, byte_range.stop):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send(NO_BODY)
 
@@ -409,10 +395,13 @@ def _content_headers(resolved: ResolvedImage, data: bytes) -> RawHeaders:
     ]
 
 
-def content_disposition(filename: str) -> bytes:
-    """Return `inline` with a file name, in ASCII and if necessary in UTF-8 too (RFC 6266, appendix D)."""
+def content_disposition(filename: str, kind: str = "inline") -> bytes:
+    """Return `inline` or `attachment` with a file name, in ASCII and if necessary in UTF-8 too.
+
+    RFC 6266, appendix D: some clients know the first form only.
+    """
     ascii_name = "".join(char if " " <= char <= "~" and char not in '"\\%' else "_" for char in filename)
-    text = f'inline; filename="{ascii_name}"'
+    text = f'{kind}; filename="{ascii_name}"'
     if ascii_name != filename:
         text += f"; filename*=UTF-8''{quote(filename, safe='')}"
     return text.encode("ascii")

@@ -14,6 +14,9 @@ import msgspec
 from litestar.enums import ScopeType
 from litestar.utils import normalize_path
 
+from imagehost_core.services.delivery import Blob
+from imagehost_server.http.response_body import WHOLE_BYTES, HeldBody, Spool
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -35,10 +38,16 @@ Json = dict[str, object]
 
 
 class LskyMiddleware:
-    """ASGI middleware around the whole application; requests outside `/api/v1` pass unchanged."""
+    """ASGI middleware around the whole application; requests outside `/api/v1` pass unchanged.
 
-    def __init__(self, app: ASGIApp) -> None:
+    Args:
+        app: The application.
+        spool: Where large bodies are kept for clients that read slowly.
+    """
+
+    def __init__(self, app: ASGIApp, spool: Spool | None = None) -> None:
         self._app = app
+        self._spool = spool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -52,14 +61,15 @@ class LskyMiddleware:
         scope.setdefault("state", {})["field_aliases"] = FIELD_ALIASES
         if route == PROFILE:
             scope["path"], scope["raw_path"] = ACCOUNT_PATH, ACCOUNT_PATH.encode()
-        await self._app(scope, receive, _ExtendingSender(send, _EXTENSIONS.get(route)).send)
+        await self._app(scope, receive, _ExtendingSender(send, _EXTENSIONS.get(route), self._spool).send)
 
 
 class _ExtendingSender:
     """The `send` callable of a request: holds a JSON response back until it is complete, and extends it."""
 
-    def __init__(self, send: Send, extend_data: Callable[[Json], None] | None) -> None:
+    def __init__(self, send: Send, extend_data: Callable[[Json], None] | None, spool: Spool | None) -> None:
         self._send = send
+        self._spool = spool
         self._extend_data = extend_data
         self._start: HTTPResponseStartEvent | None = None
         self._body = b""
@@ -76,11 +86,17 @@ class _ExtendingSender:
 
     async def _send_extended(self, start: HTTPResponseStartEvent) -> None:
         body = extend_envelope(self._body, self._extend_data)
+        self._body = b""
         headers = [(name, value) for name, value in start["headers"] if name.lower() != b"content-length"]
         if body:  # The response to HEAD has no body, so its length is not known here.
             headers.append((b"content-length", str(len(body)).encode()))
         await self._send({**start, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        if len(body) <= WHOLE_BYTES:
+            await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        else:
+            held = HeldBody(Blob(body), self._spool)
+            del body
+            await held.send(self._send)
 
 
 def _is_json(message: HTTPResponseStartEvent) -> bool:

@@ -10,12 +10,13 @@ import asyncio
 import logging
 import os
 import time
+from asyncio import Transport
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_network
 from itertools import chain
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from anyio import move_on_after
 from litestar.enums import ScopeType
@@ -30,9 +31,11 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.limits import Decision, ip_address_key
+from imagehost_core.services.delivery import Blob
 from imagehost_core.tokens import hide_tokens
 from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.http.client_address import Network, client_address, is_trusted_proxy
+from imagehost_server.http.response_body import WHOLE_BYTES, HeldBody, Spool, send_in_pieces
 from imagehost_server.http.responses import error_response
 from imagehost_server.metrics import FILES_COUNTED, UNROUTED, Recorder
 from imagehost_server.settings import is_loopback
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from litestar.types import (
         ASGIApp,
         HTTPReceiveMessage,
-        HTTPResponseBodyEvent,
         HTTPScope,
         Message,
         Receive,
@@ -178,11 +180,16 @@ CUT = "cut"
 """The member of `scope["state"]` of a request whose response has ended before its last byte: a `Cut`."""
 
 
+TRANSPORT = "transport"
+"""The member of `scope["state"]` with the transport of the response, in the server's own protocol."""
+
+
 class Cut(NamedTuple):
     """How a response has ended before its last byte.
 
     Attributes:
-        reason: `slow` if the client read it too slowly, `disconnected` if it closed the connection.
+        reason: `slow` if the client read it too slowly, `disconnected` if it closed the connection, `revoked`
+            if its right to it has ended.
         unsent_bytes: Bytes that the application had sent and the kernel had not taken.
     """
 
@@ -202,14 +209,27 @@ PROBE_PATHS = frozenset({"/healthz", "/readyz"})
 
 PROBE_METHODS = frozenset({"GET", "HEAD"})
 
-PIECE_BYTES = 64 * 2**10
-"""A larger body is sent in pieces, each when the kernel has taken the one before."""
-
 _STOPPING = "the server is stopping"
 
 
 class ResponseCutError(OSError):
     """The connection was closed before the end of the response: the application need not go on."""
+
+
+def cut_response(scope: HTTPScope) -> NoReturn:
+    """Close the connection of a response that has begun, since the client's right to it has ended.
+
+    Raises:
+        ResponseCutError: Always.
+    """
+    state = scope["state"]
+    transport = state.get(TRANSPORT)
+    # Another server closes the connection of a response without an end by itself.
+    unsent = transport.get_write_buffer_size() if isinstance(transport, Transport) else 0
+    state[CUT] = Cut("revoked", unsent)
+    if isinstance(transport, Transport):
+        transport.abort()
+    raise ResponseCutError
 
 
 class HeadersTooLargeError(BadRequestError):
@@ -234,6 +254,7 @@ class SecurityMiddleware:
         count_rejected: Counts a request that is rejected by its headers alone, so that the response has the
             headers of the rate limits.
         recorder: Counts the requests; by default one of its own.
+        spool: Where large bodies are kept for clients that read slowly; by default in memory.
 
     Attributes:
         is_stopped: Whether the application stops, after which the host is closed: a request that comes on a
@@ -252,10 +273,12 @@ class SecurityMiddleware:
         cors_headers: Callable[[int, str, ReceivedHeaders], RawHeaders] = lambda _status, _path, _headers: [],
         count_rejected: Callable[[HTTPScope], Awaitable[None]] | None = None,
         recorder: Recorder | None = None,
+        spool: Spool | None = None,
     ) -> None:
         self.app = app
         self.recorder = recorder or Recorder()
         self._count_rejected = count_rejected
+        self._spool = spool
         self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
         self.is_stopped = False
@@ -282,7 +305,7 @@ class SecurityMiddleware:
         headers = scope["headers"]
         # `path`, as the layers within change that of the scope.
         cors = lambda status: self.cors_headers(status, path, headers)  # noqa: E731 - one use, one line
-        sender = _ResponseSender(send, body, common, state, cors)
+        sender = _ResponseSender(send, body, common, state, cors, self._spool)
         try:
             if self.is_stopped:
                 raise UnavailableError(_STOPPING)
@@ -292,6 +315,7 @@ class SecurityMiddleware:
             key = None if is_probe(scope) else self.in_progress.acquire(ip_address)
             try:
                 await self.app(scope, body, sender.send)
+                await sender.finish()
             finally:
                 if key is not None:
                     self.in_progress.release(key)
@@ -309,6 +333,7 @@ class SecurityMiddleware:
             if sender.status:
                 raise
             await response.send(sender.send)
+            await sender.finish()
         finally:
             route = str(state.get("route") or scope.get("path_template", UNROUTED))
             if REJECTED not in state:
@@ -517,6 +542,7 @@ class _ResponseSender:
         headers: The common headers.
         state: The state of the request, which has the decision of the rate limits if it was counted.
         cors: Returns the CORS headers, by the status.
+        spool: Where large bodies are kept for clients that read slowly.
 
     Attributes:
         may_drain: Whether an unread body may be drained; not before the request has been validated.
@@ -531,12 +557,15 @@ class _ResponseSender:
         headers: tuple[tuple[bytes, bytes], ...],
         state: Mapping[str, object],
         cors: Callable[[int], RawHeaders],
+        spool: Spool | None,
     ) -> None:
         self._send = send
         self._body = body
         self._headers = headers
         self._state = state
         self._cors = cors
+        self._spool = spool
+        self._held: HeldBody | None = None
         self.may_drain = False
         self.status = self.sent_bytes = 0
 
@@ -551,16 +580,19 @@ class _ResponseSender:
             # The message may be cached by the application, so it is copied.
             headers = [*message["headers"], *limits, *self._headers, *close, *self._cors(self.status)]
             message = {**message, "headers": headers}
-        elif message["type"] == "http.response.body":
-            body = message["body"]
-            if len(body) > PIECE_BYTES and not message.get("more_body", False):
-                for start in range(0, len(body), PIECE_BYTES):
-                    piece = body[start : start + PIECE_BYTES]
-                    part: HTTPResponseBodyEvent = {**message, "body": piece, "more_body": True}
-                    await self.send(part)
-                message = {**message, "body": b""}
+        elif message["type"] == "http.response.body" and len(message["body"]) > WHOLE_BYTES:
+            if message.get("more_body", False):
+                await send_in_pieces(message, self.send)
+            else:
+                self._held = HeldBody(Blob(message["body"]), self._spool)
+            return
         await self._send(message)
         if CUT in self._state:
             raise ResponseCutError
         if message["type"] == "http.response.body":
             self.sent_bytes += len(message["body"])
+
+    async def finish(self) -> None:
+        """Send the large body of a complete response, whose application has ended."""
+        if self._held is not None:
+            await self._held.send(self.send)

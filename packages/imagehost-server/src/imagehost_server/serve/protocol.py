@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableError
 from imagehost_server.app import Application
 from imagehost_server.delivery.fast_path import Peer
-from imagehost_server.middleware.security import CUT, Cut
+from imagehost_server.middleware.security import CUT, TRANSPORT, Cut
 from imagehost_server.serve.rejection import UNKNOWN, Rejection, send_error, serve_probe, to_bad_request
 from imagehost_server.serve.request_head import (
     FEED_BYTES,
@@ -99,6 +99,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._progress: ReadProgress | None = None
         # The head of the last response on the fast path, if it had to wait.
         self._unsent_head = b""
+        self._unsent_bytes = 0
         self._timer: TimerHandle | None = None
         # When the newest request began, by `time.perf_counter()`.
         self._request_started = 0.0
@@ -140,6 +141,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._place is not None:
             self._place.remove()
         self.advance(Event.CLOSE)
+        self._count_unsent(0)
         if self._timer is not None:
             self._timer.cancel()
         if self._lingering is not None:
@@ -170,6 +172,11 @@ class HttpProtocol(HttpToolsProtocol):
         elif self.state in (State.RESPONDING, State.READING_NEXT_HEAD):
             self._close_after_response(self.cycle)
         return self.state is State.CLOSING and self.transport.can_write_eof()
+
+    def resume_writing(self) -> None:
+        """Let the next response begin, since the kernel has taken what waited."""
+        super().resume_writing()
+        self._count_unsent(0)
 
     # Callbacks of the parser. An exception in one of them becomes an HttpParserError.
 
@@ -248,7 +255,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._active_cycle = cycle
         is_last = self._table.is_draining and not self.pipeline
         cycle.keep_alive = cycle.keep_alive and not is_last and self._admit()
-        cycle.transport = ResponseTransport(
+        cycle.transport = cycle.scope["state"][TRANSPORT] = ResponseTransport(
             self.transport, self.loop, cycle, self._end_last_response, self._disconnect_response
         )
         super()._start_asgi_task(cycle, app)
@@ -273,8 +280,17 @@ class HttpProtocol(HttpToolsProtocol):
             self._place.set_idle()
         head, body = response
         self.transport.writelines((head, body) if body else (head,))
-        self._unsent_head = head if self.transport.get_write_buffer_size() else b""
+        unsent = self.transport.get_write_buffer_size()
+        self._unsent_head = head if unsent else b""
+        if unsent:
+            self._count_unsent(unsent)
         return True
+
+    def _count_unsent(self, unsent: int) -> None:
+        """Count the bytes of a response on the fast path that wait for the client."""
+        if self._fast_path is not None:
+            self._fast_path.unsent_bytes += unsent - self._unsent_bytes
+            self._unsent_bytes = unsent
 
     def _parse(self, data: bytes) -> None:
         """Parse data, and reject the request if it is invalid."""

@@ -142,6 +142,17 @@ class ResponseTransport(Transport):
         if cycle is not None:
             self._close(cycle)
 
+    def abort(self) -> None:
+        """Close the connection at once; what waits for the client is discarded."""
+        self._transport.abort()
+        cycle = self._cycle()
+        if cycle is not None:
+            self._disconnect(cycle)
+
+    def get_write_buffer_size(self) -> int:
+        """Return the bytes that wait for the client."""
+        return self._transport.get_write_buffer_size()
+
     def _flush(self) -> None:
         self._flush_handle = None
         head, self._head = self._head, b""

@@ -6,14 +6,13 @@ written while they are sent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from functools import partial
 from hmac import compare_digest
-from pathlib import PurePath
+from tempfile import SpooledTemporaryFile
 from typing import Any
 from urllib.parse import urlencode
-from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from attrs import evolve
 from litestar import Response
@@ -25,18 +24,23 @@ from imagehost_core.errors import (
     ImageHostError,
     NotFoundError,
     RateLimitError,
+    UnauthorizedError,
     ValidationError,
 )
+from imagehost_core.ids import AlbumId, ImageId
 from imagehost_core.limits import sign_in_keys
 from imagehost_core.lists import ImageSort
-from imagehost_core.models import Album, AlbumShare, Image, Page
+from imagehost_core.models import Album, AlbumShare, Image, Page, PublicAlbum
 from imagehost_core.services.albums import MAX_SHARES
 from imagehost_core.services.delivery import Blob
 from imagehost_core.tokens import token_hash
+from imagehost_core.transform import Transform
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.auth.cookies import SHARE_COOKIE, cookie_value, share_cookie
 from imagehost_server.auth.passwords import password_errors, verify_password
 from imagehost_server.delivery.route import content_disposition
+from imagehost_server.http.response_body import PIECE_BYTES, pieces_of
+from imagehost_server.middleware.security import cut_response
 from imagehost_server.routes.albums import ShareRecord, new_share
 from imagehost_server.routes.sessions import throttle_password_attempt
 from imagehost_server.web.page import (
@@ -48,6 +52,7 @@ from imagehost_server.web.page import (
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, LIFETIMES, own_tiles, read_albums
 from imagehost_server.web.pages.public import image_values, iter_gallery, read_gallery
 from imagehost_server.web.presentation import ImagePresenter, Tile
+from imagehost_server.web.zip_archive import ArchiveNames, ZipWriter, portable_name
 
 ALBUMS_PER_PAGE = 48
 ORDERS = (ImageSort.NEWEST.value, ImageSort.OLDEST.value)
@@ -195,10 +200,17 @@ async def shared_album_archive(request: WebRequest, token: FromPath[str]) -> Res
     """Return all images of the album of a share link as a ZIP archive, the newest first."""
     if isinstance(entered := await _enter(request, token), Response):
         return entered
-    share, album = entered
-    owner = await request.executors.reads.run(request.host.accounts.get, album.account_id)
-    images = request.host.images.iter(owner=owner, album_id=album)
-    return _archive(request, album.name, images, f"share={share.id}")
+    _, album = entered
+    host = request.host
+    owner = await request.executors.reads.run(host.accounts.get, album.account_id)
+    images = host.images.iter(owner=owner, album_id=album)
+    return _archive(
+        request,
+        album.name,
+        images,
+        partial(host.albums.get_shared, token, verify=_cookie_verifier(request)),
+        lambda image_id: _require_member(host.images.get(image_id, owner=owner), album.id),
+    )
 
 
 async def _enter(request: WebRequest, token: str) -> tuple[AlbumShare, Album] | Response[Any]:
@@ -207,16 +219,22 @@ async def _enter(request: WebRequest, token: str) -> tuple[AlbumShare, Album] | 
     Raises:
         NotFoundError: There is no such share, or it has ended.
     """
+    verify = _cookie_verifier(request)
+    try:
+        return await request.executors.reads.run(request.host.albums.get_shared, token, verify=verify)
+    except ForbiddenError:
+        return _ask_password(request, token, 403, "")
+
+
+def _cookie_verifier(request: WebRequest) -> Callable[[str], bool]:
+    """Return a function that tells whether the client has entered the password with a hash."""
     received = cookie_value(request.scope["headers"], SHARE_COOKIE) or ""
 
     def verify(password_hash: str) -> bool:
         expected = share_cookie(password_hash, "").value or ""
         return compare_digest(received.encode(), expected.encode())
 
-    try:
-        return await request.executors.reads.run(request.host.albums.get_shared, token, verify=verify)
-    except ForbiddenError:
-        return _ask_password(request, token, 403, "")
+    return verify
 
 
 def _ask_password(request: WebRequest, token: str, status: int, problem: str) -> Response[Any]:
@@ -299,90 +317,108 @@ def _read_album(
 @page("/a/{album_id:str}/images.zip", public=True)
 async def album_archive(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Return the public images of a public album as a ZIP archive, the newest first."""
-    listed = await request.executors.reads.run(read_gallery, request, None, album_id, 1)
-    assert listed.album is not None
-    return _archive(request, listed.album.name, iter_gallery(request, album_id))
+    host, settings, token = request.host, request.settings, request.identity.token
+
+    def require_right() -> PublicAlbum:
+        if settings.gallery.require_sign_in:
+            host.authenticate(token)
+        album = read_gallery(request, None, album_id, 1).album
+        assert album is not None
+        return album
+
+    album = await request.executors.reads.run(require_right)
+    return _archive(
+        request,
+        album.name,
+        iter_gallery(request, album_id),
+        require_right,
+        lambda image_id: _require_member(host.images.get(image_id, public=True), album.id),
+    )
 
 
 @page("/albums/{album_id:str}/images.zip", sign_in=True)
 async def own_album_archive(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Return all images of an album of the account as a ZIP archive, the newest first."""
-    host, account = request.host, request.account
-    album = await request.call(host.albums.get, album_id)
-    return _archive(request, album.name, host.images.iter(owner=account, album_id=album))
+    host, account, token = request.host, request.account, request.identity.token
+
+    def require_right() -> Album:
+        return host.albums.get(album_id, owner=host.authenticate(token).account)
+
+    album = await request.executors.database.run(require_right)
+    return _archive(
+        request,
+        album.name,
+        host.images.iter(owner=account, album_id=album),
+        require_right,
+        lambda image_id: _require_member(host.images.get(image_id, owner=account), album.id),
+    )
 
 
-def _archive(request: WebRequest, name: str, images: Iterator[Image], query: str = "") -> Response[Any]:
-    delivery, viewer = request.host.delivery, request.viewer
-
-    def open_image(image: Image) -> Blob:
-        return delivery.open(delivery.resolve(str(image.id), query, viewer=viewer))
-
-    pieces = zip_pieces(images, open_image)
-
-    async def stream() -> AsyncIterator[bytes]:
-        try:
-            # The image may have to be downloaded from an object store.
-            while piece := await request.executors.masters.run(next, pieces, b""):
-                yield piece
-        finally:
-            pieces.close()
-
-    headers = page_headers(request.settings.delivery_url, viewer)
-    # Litestar prefers the media type of the handler, which is that of pages, to the one of the response.
-    headers["content-type"] = "application/zip"
-    headers["content-disposition"] = content_disposition(f"{name.replace('/', '_')}.zip").decode()
-    return Stream(stream(), headers=headers)
+def _require_member(image: Image, album_id: AlbumId) -> Image:
+    """Return an image; raise NotFoundError unless it is in an album."""
+    if image.album_id != album_id:
+        raise NotFoundError("expected an image in the album")
+    return image
 
 
-def zip_pieces(images: Iterator[Image], open_image: Callable[[Image], Blob]) -> Generator[bytes, None, None]:
-    """Yield the pieces of a ZIP archive of images, about 1 MiB at most, as it is written.
-
-    Nothing is compressed, because images are already. Of two images of one file name, which Windows and macOS
-    compare without regard to case, the second has its id in the name. An image that is deleted meanwhile is
-    left out.
+def _archive(
+    request: WebRequest,
+    name: str,
+    images: Iterator[Image],
+    require_right: Callable[[], object],
+    get_image: Callable[[ImageId], Image],
+) -> Response[Any]:
+    """Return the archive of an album.
 
     Args:
-        images: The images.
-        open_image: Opens an image; raises NotFoundError if there is none any more.
+        request: The request.
+        name: The name of the album.
+        images: Its images.
+        require_right: Raises ForbiddenError, NotFoundError or UnauthorizedError once the client may not read
+            the album.
+        get_image: Returns the current record of an image; raises NotFoundError if it is none of the album.
     """
-    sink, names = _Sink(), set[str]()
-    with ZipFile(sink, "w", ZIP_STORED) as archive:  # type: ignore[call-overload]
+    headers = page_headers(request.settings.delivery_url, request.viewer)
+    # Litestar prefers the media type of the handler, which is that of pages, to the one of the response.
+    headers["content-type"] = "application/zip"
+    filename = portable_name(f"{name}.zip")
+    headers["content-disposition"] = content_disposition(filename, "attachment").decode()
+    return Stream(_archive_pieces(request, images, require_right, get_image), headers=headers)
+
+
+async def _archive_pieces(
+    request: WebRequest,
+    images: Iterator[Image],
+    require_right: Callable[[], object],
+    get_image: Callable[[ImageId], Image],
+) -> AsyncIterator[bytes]:
+    """Yield an archive in small pieces, or end the response when the client's right to it has ended."""
+    host, executors, names = request.host, request.executors, ArchiveNames()
+
+    def open_next() -> tuple[Blob, bytes] | None:
+        """Return the next image, and its header in the archive."""
         for image in images:
-            name = PurePath(image.filename)
-            if image.filename.casefold() in names:
-                name = name.with_stem(f"{name.stem}-{image.id}")
+            require_right()
             try:
-                blob = open_image(image)
+                current = get_image(image.id)
+                blob = host.delivery.open(host.delivery.build(current, Transform(), allow_master=True))
             except NotFoundError:
                 continue
-            names.add(str(name).casefold())
-            entry = ZipInfo(str(name), image.created_at.timetuple()[:6])
-            entry.external_attr = 0o644 << 16
-            entry.file_size = blob.size
-            with blob, archive.open(entry, "w") as file:
-                for chunk in blob.chunks():
-                    file.write(chunk)
-                    yield sink.take()
-    yield sink.take()
+            name = names.add(current.filename, current.id)
+            return blob, archive.add(name, current.created_at, blob.size, blob.checksum())
+        return None
 
-
-class _Sink:
-    """A file for `ZipFile` that cannot seek; what was written is taken from it."""
-
-    def __init__(self) -> None:
-        self._written = bytearray()
-
-    def write(self, data: bytes) -> int:
-        """Append bytes."""
-        self._written += data
-        return len(data)
-
-    def flush(self) -> None:
-        """Do nothing; `ZipFile` calls it."""
-
-    def take(self) -> bytes:
-        """Return what was written since the last call."""
-        taken = bytes(self._written)
-        self._written.clear()
-        return taken
+    with SpooledTemporaryFile(PIECE_BYTES, dir=str(host.path)) as directory:
+        archive = ZipWriter(directory)
+        try:
+            # The image may have to be downloaded from an object store.
+            while opened := await executors.masters.run(open_next):
+                blob, header = opened
+                with blob:
+                    yield header
+                    async for piece in pieces_of(blob, executors.files, 0, blob.size):
+                        yield piece
+        except (ForbiddenError, NotFoundError, UnauthorizedError):
+            cut_response(request.scope)
+        for piece in archive.end(PIECE_BYTES):
+            yield piece
