@@ -7,6 +7,7 @@ result of the query is put in a cache.
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,8 +19,15 @@ from attrs import define, field
 
 @define
 class SqliteHooks:
-    """What the connections of a process do that were opened while the hooks were installed."""
+    """What the connections of a process do that were opened while the hooks were installed.
 
+    Attributes:
+        values: The values of the first execution of each statement.
+        callers: The files and lines from which statements were executed, directly or not.
+    """
+
+    values: dict[str, Any] = field(factory=dict)
+    callers: set[tuple[str, int]] = field(factory=set)
     _statements: list[str] = field(factory=list)
     _part: str = ""
     _action: Callable[[], object] | None = None
@@ -56,9 +64,14 @@ class SqliteHooks:
         yield statements
         statements += (text for text in self._statements if not text.startswith("PRAGMA"))
 
-    def executed(self, statement: str) -> None:
+    def executed(self, statement: str, values: Any = ()) -> None:
         """Record a statement."""
         self._statements.append(statement)
+        self.values.setdefault(statement, values)
+        frame = sys._getframe(1)
+        while (caller := frame.f_back) is not None:
+            frame = caller
+            self.callers.add((frame.f_code.co_filename, frame.f_lineno))
 
     def has_row(self, statement: str) -> None:
         """Call the function of `after_row`, if the statement is the one."""
@@ -81,7 +94,7 @@ def sqlite_hooks() -> Iterator[SqliteHooks]:
 
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
             # The driver's own trace has the values instead of the placeholders.
-            hooks.executed(sql)
+            hooks.executed(sql, *parameters)
             self._statement = sql
             return super().execute(sql, *parameters)
 

@@ -23,12 +23,11 @@ from imagehost_core.db.lists.images import ImageListRepository, image_list_id
 from imagehost_core.db.lists.pages import list_id
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.db.repositories.albums import AlbumRepository
-from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.db.repositories.keys import KeyRepository
 from imagehost_core.db.repositories.outbox import OutboxRepository
 from imagehost_core.db.repositories.webhooks import WebhookRepository
 from imagehost_core.formats import Format
-from imagehost_core.ids import AccountId, AlbumId, ImageId, WebhookId
+from imagehost_core.ids import AccountId, AlbumId, WebhookId
 from imagehost_core.lists import CursorPosition, ImageFilter, ImageListRequest, ImageSort, PageRequest
 from imagehost_core.models import Account, Image, PublicAlbum
 from imagehost_core.storage import LockManager
@@ -245,12 +244,3 @@ def test_disabled_webhooks_are_read_from_an_index_of_them_alone(recorder: Record
     WebhookRepository(recorder).list_disabled(20)
     steps = [str(step["detail"]) for step in recorder.plans[-1]]
     assert steps == ["SCAN item USING INDEX webhooks_disabled"]
-
-
-@SQLITE_ONLY
-def test_images_of_a_request_are_found_by_their_ids_and_not_among_all_of_the_account(
-    recorder: RecordsPlans,
-) -> None:
-    ImageRepository(recorder).get_many([ImageId("x")], ACCOUNT)
-    first, *_ = (str(step["detail"]) for step in recorder.plans[-1])
-    assert first == "SEARCH item USING INDEX sqlite_autoindex_images_1 (id=?)"

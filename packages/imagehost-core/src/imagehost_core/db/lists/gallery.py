@@ -49,9 +49,10 @@ def remove_from_gallery(transaction: Transaction, scope: GalleryScope, value: Sq
 
 def _remove(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> int:
     """Remove the entries of a scope, and return their number."""
+    # With the columns in the other order, SQLite seeks in the primary key by the first one alone.
     return transaction.execute(
-        "DELETE FROM gallery_images WHERE (created_at, id) IN "  # noqa: S608
-        f"(SELECT item.created_at, item.id FROM images AS item WHERE item.{scope.value} = :value)",
+        "DELETE FROM gallery_images WHERE (id, created_at) IN "  # noqa: S608
+        f"(SELECT item.id, item.created_at FROM images AS item WHERE item.{scope.value} = :value)",
         {"value": value},
     )
 

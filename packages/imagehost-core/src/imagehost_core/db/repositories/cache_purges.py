@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.cache_purges import MAX_DELAY, REPEAT_AFTER, CachePurge
-from imagehost_core.db.engines.database import Database, Queryable, SqlValue, Transaction, timestamp
+from imagehost_core.db.engines.database import Database, Queryable, SqlRow, SqlValue, Transaction, timestamp
 from imagehost_core.db.rows import to_record
 from imagehost_core.ids import AccountId, ImageId
 
@@ -39,11 +39,14 @@ _REPEAT = """
 UPDATE cache_purges SET is_repetition = 1, attempts = 0, next_attempt_at = {clock} + :delay
 WHERE image_id = :image AND requested_at = :requested_at
 """
-_IS_DUE = "(next_attempt_at <= {clock} OR next_attempt_at > {clock} + :max_delay)"
-_DUE = f"""
-SELECT * FROM cache_purges AS item WHERE {_IS_DUE}
-ORDER BY next_attempt_at LIMIT :count {{lock}}
-"""  # noqa: S608 - a constant
+_IS_DUE = ("next_attempt_at <= {clock}", "next_attempt_at > {clock} + :max_delay")
+"""The conditions of purges that are due: the time has come, or a clock that was ahead has set it. Each is a
+range of the index, which SQLite would read as a whole for both in one query with an order."""
+_IS_ANY_DUE = f"SELECT image_id FROM cache_purges WHERE {' OR '.join(_IS_DUE)} LIMIT 1"  # noqa: S608
+_DUE = tuple(
+    f"SELECT * FROM cache_purges AS item WHERE {is_due} ORDER BY next_attempt_at LIMIT :count {{lock}}"  # noqa: S608
+    for is_due in _IS_DUE
+)
 _MAX_DELAY = MAX_DELAY // timedelta(microseconds=1)
 _DELETE = "DELETE FROM cache_purges WHERE image_id = :image AND requested_at = :requested_at"
 
@@ -87,8 +90,8 @@ class CachePurgeRepository:
 
     def is_any_due(self, now: datetime) -> bool:
         """Return whether a purge can be leased; does not wait for the write lock."""
-        sql = _at(self.database, f"SELECT image_id FROM cache_purges WHERE {_IS_DUE} LIMIT 1")  # noqa: S608
-        return self.database.fetch_one(sql, {"now": to_micros(now), "max_delay": _MAX_DELAY}) is not None
+        values: SqlRow = {"now": to_micros(now), "max_delay": _MAX_DELAY}
+        return self.database.fetch_one(_at(self.database, _IS_ANY_DUE), values) is not None
 
     def next_attempt_at(self) -> datetime | None:
         """Return the time of the next attempt, or `None` if there is no purge."""
@@ -100,10 +103,10 @@ class CachePurgeRepository:
         self, transaction: Transaction, now: datetime, duration: timedelta, count: int
     ) -> tuple[CachePurge, ...]:
         """Lease up to `count` due purges; no other sender gets them until the lease expires."""
-        rows = transaction.fetch_all(
-            _at(transaction, _DUE),
-            {"now": to_micros(now), "count": count, "max_delay": _MAX_DELAY},
-        )
+        values: SqlRow = {"now": to_micros(now), "max_delay": _MAX_DELAY}
+        rows: list[SqlRow] = []
+        for due in _DUE:
+            rows += transaction.fetch_all(_at(transaction, due), {**values, "count": count - len(rows)})
         purges = tuple(to_record(CachePurge, row) for row in rows)
         for purge in purges:
             self.postpone(transaction, purge, now, duration)
