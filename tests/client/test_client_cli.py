@@ -249,6 +249,29 @@ def test_albums_are_managed(run: Run, files: Path) -> None:
     assert run("albums", "ls")[1] == ["2\t0\tpublic\tDogs"]
 
 
+@pytest.mark.usefixtures("new_host")
+def test_images_that_leave_a_private_album_are_kept_public_by_an_option(run: Run, files: Path) -> None:
+    run("albums", "create", "Hidden", "--private")
+    ids = [
+        json.loads(run("upload", files / "a.png", "--album", "Hidden", "--public", "--json")[1][0])["id"]
+        for _ in range(5)
+    ]
+    private = json.loads(run("upload", files / "a.png", "--album", "Hidden", "--json")[1][0])
+    assert private["is_public"] is False
+    assert json.loads("\n".join(run("albums", "show", "1")[1]))["public_image_count"] == 5
+    note = "1 image became private, as only the privacy of the album kept it out of galleries"
+    for option in ([], ["--images-public"]):
+        for command in (("albums", "remove", "1", ids[-1]), ("update", ids[-2], "missing", "--no-album")):
+            messages = run(*command, *option)[2]
+            assert (note in messages) is (not option)
+        ids = ids[:-2]
+    changed = record(run, "albums", "update", "1", "--images-private")
+    assert (changed["image_count"], changed["public_image_count"]) == (2, 0)
+    assert record(run, "albums", "update", "1", "--images-public")["public_image_count"] == 2
+    assert "2 images became private" in run("albums", "rm", "1", "--yes")[2]
+    assert len(run("ls", "--public")[1]) == 2
+
+
 def record(run: Run, *argv: object) -> dict[str, Any]:
     status, lines, _ = run(*argv)
     assert status == 0

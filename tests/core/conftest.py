@@ -87,6 +87,7 @@ def album(image: Image) -> Album:
         description="All of them",
         is_public=False,
         image_count=1,
+        public_image_count=1,
         cover=image,
         created_at=datetime(2026, 11, 20, tzinfo=UTC),
         updated_at=datetime(2026, 11, 21, tzinfo=UTC),

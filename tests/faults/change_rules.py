@@ -87,15 +87,19 @@ class ChangeRules(ModelledHosts):
     @rule(data=st.data(), where=WHERE, step=STEP)
     def update_album(self, data: st.DataObject, where: str, step: int) -> None:
         """Change an album."""
-        values = {"name": st.sampled_from(("Cats", "Birds")), "is_public": st.booleans()}
+        flags = {"is_public": st.booleans(), "images_public": st.booleans()}
+        values = {"name": st.sampled_from(("Cats", "Birds")), **flags}
         changes = data.draw(st.fixed_dictionaries({}, optional=values), "changes")
         arguments = {"owner": self.owner(data), "album": self.album(data), "changes": changes}
         self.perform("update_album", arguments, where, step)
 
-    @rule(data=st.data(), where=WHERE, step=STEP, delete_images=st.booleans())
-    def delete_album(self, data: st.DataObject, where: str, step: int, delete_images: bool) -> None:
+    @rule(data=st.data(), where=WHERE, step=STEP, delete_images=st.booleans(), images_public=st.booleans())
+    def delete_album(
+        self, data: st.DataObject, where: str, step: int, delete_images: bool, images_public: bool
+    ) -> None:
         """Delete an album, with its images or without."""
-        arguments = {"owner": self.owner(data), "album": self.album(data), "delete_images": delete_images}
+        flags = {"delete_images": delete_images, "images_public": images_public}
+        arguments = {"owner": self.owner(data), "album": self.album(data), **flags}
         self.perform("delete_album", arguments, where, step)
 
     @rule(data=st.data(), where=WHERE, step=STEP, name=st.sampled_from(("add_images", "remove_images")))

@@ -106,8 +106,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "update_album": lambda host, owner, album, changes: (
         host.albums.update(album, owner=owner, **changes) and None
     ),
-    "delete_album": lambda host, owner, album, delete_images: host.albums.delete(
-        album, owner=owner, delete_images=delete_images
+    "delete_album": lambda host, owner, album, delete_images, images_public: (
+        host.albums.delete(
+            album, owner=owner, delete_images=delete_images, images_public=images_public
+        ).made_private_count
     ),
     "add_images": lambda host, owner, album, images: _memberships(
         host.albums.add_images(album, images, owner=owner)

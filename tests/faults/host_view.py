@@ -12,13 +12,14 @@ from imagehost_core import Image, ImageHost
 
 @frozen
 class AlbumState:
-    """An album, with the number and the newest of its images."""
+    """An album, with the numbers and the newest of its images."""
 
     owner: str
     name: str
     is_public: bool
     updated_at: datetime
     image_count: int = 0
+    public_image_count: int = 0
     cover_id: str | None = None
 
 
@@ -78,7 +79,12 @@ class View:
             for album in host.albums.list(owner=account):
                 cover = None if album.cover is None else album.cover.id
                 state = AlbumState(name, album.name, album.is_public, album.updated_at)
-                albums[album.id] = evolve(state, image_count=album.image_count, cover_id=cover)
+                albums[album.id] = evolve(
+                    state,
+                    image_count=album.image_count,
+                    public_image_count=album.public_image_count,
+                    cover_id=cover,
+                )
             for key in host.keys.list(owner=account):
                 keys[key.id] = KeyState(name, frozenset(key.scopes), key.revoked_at is not None)
             for webhook in host.webhooks.list(owner=account):

@@ -333,5 +333,6 @@ class ModelledHosts(RuleBasedStateMachine):
             "filename": st.sampled_from(FILENAMES),
             "is_public": st.booleans(),
             "album_id": st.sampled_from([None, *sorted(self.model.albums)]),
+            "images_public": st.booleans(),
         }
         return data.draw(st.fixed_dictionaries({}, optional=values), "changes")

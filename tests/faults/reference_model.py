@@ -57,7 +57,10 @@ class Model:
         for album_id, album in self.albums.items():
             members = [image for image in self.images.values() if image.album_id == album_id]
             cover = max(((image.created_at, image.id) for image in members), default=(None, None))
-            albums[album_id] = evolve(album, image_count=len(members), cover_id=cover[1])
+            public = sum(image.is_public for image in members)
+            albums[album_id] = evolve(
+                album, image_count=len(members), public_image_count=public, cover_id=cover[1]
+            )
         accounts = {name: evolve(state, usage=self.usage(name)) for name, state in self.accounts.items()}
         counts = [(key, kind, n) for key, hook in self.webhooks.items() for kind, n in hook.count.items()]
         events = Counter({(key, kind): n for key, kind, n in counts})
@@ -117,7 +120,7 @@ class Model:
             record,
             album_id=options.get("album_id"),
             description=options.get("description", ""),
-            is_public=options.get("is_public", True),
+            is_public=options.get("is_public", self._is_listed(options.get("album_id"))),
             filename=with_extension(clean_filename(filename), record.format),
             original_filename=clean_filename(filename),
             created_at=self.now,
@@ -133,10 +136,13 @@ class Model:
         """Change images; return the ids of those that have changed."""
         changed, albums = list[str](), dict[int, None]()
         for image in images:
-            values = dict(changes)
+            values = {name: value for name, value in changes.items() if name != "images_public"}
             if "filename" in values:
                 values["filename"] = with_extension(clean_filename(values["filename"]), image.format)
             after = evolve(image, **values)
+            keeps = "is_public" in changes or changes.get("images_public", False)
+            if not keeps and self._leaves(image, after):
+                after = evolve(after, is_public=False)
             if after != image:
                 changed.append(image.id)
                 self.images[image.id] = evolve(after, updated_at=self.now)
@@ -148,6 +154,14 @@ class Model:
             self.albums[album_id] = evolve(self.albums[album_id], updated_at=self.now)
             self._emit(owner, "album.updated", album_id)
         return changed
+
+    def _is_listed(self, album: int | None) -> bool:
+        """Return whether galleries list the public images of an album, or of none."""
+        return album is None or album not in self.albums or self.albums[album].is_public
+
+    def _leaves(self, before: Image, after: Image) -> bool:
+        """Return whether an image leaves a private album for a public one or for none."""
+        return not self._is_listed(before.album_id) and self._is_listed(after.album_id)
 
     def _require_album(self, owner: str, changes: dict[str, Any]) -> None:
         if changes.get("album_id") is not None and self._album(owner, changes["album_id"]) is None:
@@ -200,21 +214,35 @@ class Model:
         current = self._album(owner, album)
         if current is None:
             raise NotFoundError(str(album))
-        changed = evolve(current, **changes)
-        if changed != current:
+        fields = {name: value for name, value in changes.items() if name != "images_public"}
+        changed = evolve(current, **fields)
+        images = [
+            image
+            for image in self.images.values()
+            if image.album_id == album and image.is_public != changes.get("images_public", image.is_public)
+        ]
+        for image in images:
+            self.images[image.id] = evolve(image, is_public=not image.is_public, updated_at=self.now)
+        if changed != current or images:
             self.albums[album] = evolve(changed, updated_at=self.now)
             self._emit(owner, "album.updated", album)
 
-    def delete_album(self, owner: str, album: int, delete_images: bool) -> None:
-        """Delete an album, with its images or without."""
+    def delete_album(self, owner: str, album: int, delete_images: bool, images_public: bool) -> int:
+        """Delete an album, with its images or without; return how many have become private."""
         if self._album(owner, album) is None:
             raise NotFoundError(str(album))
+        made_private = 0
         for image in [image for image in self.images.values() if image.album_id == album]:
             if delete_images:
                 self.delete(owner, image.id)
             else:
-                self.images[image.id] = evolve(image, album_id=None)
+                after = evolve(image, album_id=None)
+                if image.is_public and self._leaves(image, after) and not images_public:
+                    after = evolve(after, is_public=False, updated_at=self.now)
+                    made_private += 1
+                self.images[image.id] = after
         del self.albums[album]
+        return made_private
 
     def add_images(self, owner: str, album: int, images: list[str]) -> list[list[str]]:
         """Move images to an album."""

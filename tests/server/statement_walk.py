@@ -193,6 +193,8 @@ class Walk:
         ids = self._resources()
         self._send("PATCH", "/v1/images/{image_id}", ids, json={"is_public": False})
         self._send("PATCH", "/v1/albums/{album_id}", ids, json={"is_public": False})
+        for images_public in (True, False, True):
+            self._send("PATCH", "/v1/albums/{album_id}", ids, json={"images_public": images_public})
         self._send("PATCH", "/v1/webhooks/{webhook_id}", ids, json={"is_active": False})
         signed = self.host.images.signed_url(ids["image_id"], owner="admin").partition("/img/")[2]
         for path in ("/img/{image_id}", "/img/{image_id}.webp?w=4", f"/img/{signed}"):

@@ -133,7 +133,7 @@ def test_a_private_album_hides_its_images_from_galleries_and_not_from_their_urls
     assert private.status_code == missing.status_code == 404
     assert private.text.replace(str(album), "999999") == missing.text
     assert anonymous.get(httpx2.URL(url).path).status_code == 200
-    account.patch(f"/v1/images/{image}", json={"album_id": None})
+    account.patch(f"/v1/images/{image}", json={"album_id": None, "images_public": True})
     assert image in listed(anonymous, "/v1/gallery", per_page="100")
 
 

@@ -46,6 +46,9 @@ LONG = {
     r"FROM cache_purges ORDER BY next_attempt_at LIMIT (1$|10000 )": "the first, and for metrics 10,000",
     r"^WITH RECURSIVE pending": "a seek for each webhook: `tests/core/db/test_lease_queries.py`",
     r"^SELECT id, next_attempt_at FROM webhook_deliveries AS item WHERE .* LIMIT :count$": "the same",
+    r"^SELECT item\.id FROM images AS item WHERE item\.album_id = :album AND item\.is_public = [01] "
+    r"ORDER BY item\.created_at, item\.id LIMIT :count$": "the next thousand of an album",
+    r"^INSERT INTO gallery_images .* WHERE item\.id IN \(": "seeks for each of at most 1,000 ids",
     # Few in any host.
     r"FROM \(SELECT 1 FROM webhooks AS item WHERE item\.account_id": "an account has at most 100 webhooks",
     r"FROM webhooks WHERE account_id = :(account|id|value)( AND is_active = 1)?$": "the same",

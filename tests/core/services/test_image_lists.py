@@ -81,11 +81,13 @@ def test_a_gallery_of_a_private_missing_or_suspended_album_is_the_same_404(
     assert len(host.gallery(album_id=album.id)) == 2
 
 
-def test_images_of_a_deleted_private_album_are_in_the_gallery(opened: Opened, album: Album) -> None:
+def test_images_of_a_deleted_private_album_are_in_the_gallery_if_the_request_says_so(
+    opened: Opened, album: Album
+) -> None:
     host = opened()
     host.albums.update(album, owner="admin", is_public=False)
     assert host.gallery().total == 0
-    host.albums.delete(album, owner="admin")
+    assert host.albums.delete(album, owner="admin", images_public=True).made_private_count == 0
     assert host.gallery().total == len(host.gallery()) == 2
     assert (host.accounts.usage("admin").images, host.accounts.usage("admin").albums) == (3, 0)
 

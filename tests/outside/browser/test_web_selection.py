@@ -57,6 +57,29 @@ def tab(open_tab: OpenTab, origin: str, album: int, session_cookies: StorageStat
     return tab
 
 
+def test_images_that_leave_a_private_album_become_private_and_the_page_says_so(
+    tab: Watched, client: httpx2.Client, origin: str, album: int
+) -> None:
+    page = tab.page
+    client.patch(f"/albums/{album}", json={"is_public": False}).raise_for_status()
+    page.reload()
+    for number in (0, 1):
+        page.locator("#grid input").nth(number).click()
+    page.select_option(".selection [data-choice=album]", "")
+    page.click(".selection [data-action=album]")
+    page.locator("#status", has_text="2 images became private, as their album was").wait_for()
+    record = client.get(f"/albums/{album}").json()["data"]
+    assert (record["image_count"], record["public_image_count"]) == (COUNT - 2, COUNT - 2)
+    page.goto(f"{origin}/albums/{album}")
+    assert "10 of its images are public" in page.locator("main").inner_text()
+    page.get_by_text("Delete this album…").click()
+    assert page.get_by_label("Keep them: the 10 public ones become private").is_checked()
+    page.click("form[action$='/delete'] button")
+    page.wait_for_url("**/albums?done=deleted")
+    images = client.get("/images?per_page=100&is_public=true").json()["data"]["images"]
+    assert images == []
+
+
 def test_badges_of_a_small_image_leave_its_checkbox_visible(
     open_tab: OpenTab, origin: str, client: httpx2.Client, album: int, session_cookies: StorageState
 ) -> None:

@@ -153,6 +153,37 @@ def test_no_way_into_the_page_stores_camera_data(tab: Watched, origin: str) -> N
         assert "The file contains none." in page.locator("main").inner_text(), link
 
 
+def test_the_page_presets_only_you_for_a_private_album_whatever_was_chosen_before(
+    tab: Watched, origin: str
+) -> None:
+    page = tab.page
+    audience = page.locator(".audience span")
+    assert audience.inner_text() == "Everyone can see these images, also in the gallery."
+    page.locator("details.options summary").click()
+    page.select_option("#is_public", "true")
+    page.goto(f"{origin}/albums")
+    page.fill("main input[name=name]", "Hidden")
+    page.select_option("main select[name=is_public]", "false")
+    page.click("main form button")
+    page.get_by_role("link", name="Upload", exact=True).last.click()
+    page.wait_for_url(f"{origin}/upload?album_id=*")
+    assert (page.input_value("#is_public"), audience.inner_text()) == (
+        "false",
+        "Only you can see these images.",
+    )
+    put(page, "hidden.png")
+    page.locator(".uploads .done a").click()
+    page.wait_for_url(f"{origin}/images/*")
+    assert page.input_value("#is_public") == "false"
+    page.goto(f"{origin}/upload")
+    assert page.input_value("#is_public") == ""
+    page.locator("details.options summary").click()
+    page.select_option("#album_id", label="Hidden")
+    assert audience.inner_text() == "Only you can see these images."
+    page.select_option("#is_public", "true")
+    assert "Everyone who has their links" in audience.inner_text()
+
+
 def test_an_upload_is_cancelled_and_sent_again(tab: Watched) -> None:
     network = tab.page.context.new_cdp_session(tab.page)
     network.send("Network.enable")

@@ -323,11 +323,13 @@ class BulkResult(Result):
         status: The outcome; `failed` means that the image is deleted and some of its files are not yet,
             which the host repeats.
         error: The error, if the image was not found or the deletion failed.
+        made_private: Whether the image has become private, as it has left a private album.
     """
 
     id: str
     status: BulkStatus | str
     error: BulkError | None = None
+    made_private: bool = False
 
 
 @frozen(kw_only=True)
@@ -429,13 +431,19 @@ class PublicAlbum:
 
 @frozen(kw_only=True)
 class Album(Result):
-    """An album."""
+    """An album.
+
+    Attributes:
+        public_image_count: How many of its images are public: anyone who knows their URLs gets them, also if
+            the album is private.
+    """
 
     id: int
     name: str
     description: str
     is_public: bool
     image_count: int
+    public_image_count: int
     cover_image_id: str | None
     cover_url: str | None
     created_at: datetime
@@ -444,10 +452,15 @@ class Album(Result):
 
 @frozen(kw_only=True)
 class DeletedAlbum(Result):
-    """The result of deleting an album."""
+    """The result of deleting an album.
+
+    Attributes:
+        made_private_count: How many of its public images have become private, as the album was private.
+    """
 
     id: int
     deleted: bool = True
+    made_private_count: int = 0
 
 
 @frozen(kw_only=True)
@@ -463,18 +476,28 @@ class AlbumShare(Result):
 
 @frozen(kw_only=True)
 class Member:
-    """The outcome for one image of `add_images` or `remove_images`."""
+    """The outcome for one image of `add_images` or `remove_images`.
+
+    Attributes:
+        made_private: Whether the image has become private, as it has left a private album.
+    """
 
     image_id: str
     status: MemberStatus | str
+    made_private: bool = False
 
 
 @frozen(kw_only=True)
 class Membership(Result):
-    """The result of `add_images` and `remove_images`."""
+    """The result of `add_images` and `remove_images`.
+
+    Attributes:
+        made_private_count: How many images have become private, as they have left a private album.
+    """
 
     results: tuple[Member, ...]
     album: Album
+    made_private_count: int = 0
 
 
 @frozen(kw_only=True)

@@ -153,7 +153,7 @@ class ImageHost:
         self.delivery = ImageResolver(records, files, rendering, signing_keys, settings.delivery, env.clock)
         signer = UrlSigner(signing_keys, self.delivery, self.urls, settings.delivery, env.clock)
         self.images = ImageService(records, files, deleter, signer, units, env.clock)
-        self.albums = AlbumService(records, deleter, units, env)
+        self.albums = AlbumService(records, files, deleter, units, env)
         self.accounts = AccountService(records, files, principals, units, deleter, env)
         self.keys = KeyService(records, principals, units, env)
         self.sessions = SessionService(records, principals, units, settings.sessions, env)

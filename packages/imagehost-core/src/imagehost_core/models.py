@@ -315,12 +315,16 @@ class Image:
 
 
 class ImageChanges(TypedDict, total=False):
-    """The fields of an image that can be updated; a field that is left out keeps its value."""
+    """The fields of an image that can be updated; a field that is left out keeps its value.
+
+    `images_public` is none of them: it keeps an image public that leaves a private album.
+    """
 
     album_id: int | str | None
     description: str
     is_public: bool
     filename: str
+    images_public: bool
 
 
 @frozen(kw_only=True)
@@ -334,6 +338,7 @@ class Album:
         description: Up to 2,000 characters.
         is_public: Whether galleries list the album and its public images; image URLs do not depend on it.
         image_count: The number of images in the album.
+        public_image_count: How many of them are public.
         cover: The newest image in the album, or `None`.
         created_at: The creation time, in UTC.
         updated_at: The time of the last change of the record or the membership, in UTC.
@@ -345,6 +350,7 @@ class Album:
     description: str
     is_public: bool
     image_count: int
+    public_image_count: int
     cover: Image | None
     created_at: datetime
     updated_at: datetime

@@ -118,6 +118,7 @@ class AlbumRecord(_Record):
         description: Up to 2,000 characters.
         is_public: Whether galleries show it.
         image_count: The number of images in the album.
+        public_image_count: How many of them are public; galleries show these while the album is public too.
         cover_image_id: The newest image of the album.
         cover_url: The `thumb_url` of the cover.
         created_at: When it was created.
@@ -129,6 +130,7 @@ class AlbumRecord(_Record):
     description: str
     is_public: bool
     image_count: int
+    public_image_count: int
     cover_image_id: ImageId | None
     cover_url: str | None
     created_at: datetime

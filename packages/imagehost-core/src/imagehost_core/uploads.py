@@ -175,7 +175,7 @@ class UploadKeywords(TypedDict, total=False):
     remove_exif: bool | None
     convert_to_webp: bool
     auto_rename: bool
-    is_public: bool
+    is_public: bool | None
 
 
 def _convert_album_id(value: Album | int | str | None) -> AlbumId | None:
@@ -207,7 +207,8 @@ class UploadOptions:
             the host's default.
         convert_to_webp: Whether to store a WebP where that is smaller; has no effect if `format` is set.
         auto_rename: Whether to replace the file name with a random one.
-        is_public: Whether the image is in the gallery and delivered without a token.
+        is_public: Whether the image is in the gallery and delivered without a token. `None` is true, or false
+            in a private album.
 
     Raises:
         ValidationError: Values are not allowed; every one is listed in `errors`.
@@ -220,7 +221,7 @@ class UploadOptions:
     remove_exif: bool | None = None
     convert_to_webp: bool = True
     auto_rename: bool = False
-    is_public: bool = True
+    is_public: bool | None = None
 
     def __attrs_post_init__(self) -> None:
         errors = list(_validate(self))
@@ -237,6 +238,8 @@ FORM_FIELDS: dict[str, str] = {
 """The form fields of an upload, with the attributes of `UploadOptions` that they set."""
 _FLAGS = ("remove_exif", "convert_to_webp", "auto_rename", "is_public")
 """The boolean attributes."""
+_OPTIONAL_FLAGS = ("remove_exif", "is_public")
+"""Those whose default depends on the host or on the album."""
 
 
 def _validate(options: UploadOptions) -> Iterator[FieldError]:
@@ -246,7 +249,7 @@ def _validate(options: UploadOptions) -> Iterator[FieldError]:
     yield from description_errors(options.description)
     for attribute in _FLAGS:
         value = getattr(options, attribute)
-        if not isinstance(value, bool) and not (value is None and attribute == "remove_exif"):
+        if not isinstance(value, bool) and not (value is None and attribute in _OPTIONAL_FLAGS):
             yield FieldError(_FORM_NAMES.get(attribute, attribute), "true or false", quote_value(value))
     if options.format not in STORED_FORMATS.values():
         yield choice_error("format", STORED_FORMATS, options.format)

@@ -63,6 +63,7 @@ def update_album(
     name: str | Unset = UNSET,
     description: str | Unset = UNSET,
     is_public: bool | Unset = UNSET,
+    images_public: bool | Unset = UNSET,
 ) -> Call[Album]:
     """Change an album; omitted arguments leave their values unchanged.
 
@@ -71,48 +72,67 @@ def update_album(
         name: 1–100 characters.
         description: At most 2,000 characters.
         is_public: Whether others may view the album.
+        images_public: Whether all its images become public, or private.
     """
-    body = drop_unset(name=name, description=description, is_public=is_public)
+    body = drop_unset(name=name, description=description, is_public=is_public, images_public=images_public)
     return single("PATCH", Album, "albums", album_id_of(album), body=body)
 
 
 @partial(checked, error=BadRequestError)
-def delete_album(album: AlbumRef, *, delete_images: bool = False) -> Call[DeletedAlbum]:
+def delete_album(
+    album: AlbumRef, *, delete_images: bool = False, images_public: bool = False
+) -> Call[DeletedAlbum]:
     """Delete an album; its images are kept by default.
 
     Args:
         album: The album, or its id.
         delete_images: Whether to delete its images too, permanently.
+        images_public: Whether the public images of a private album stay public, so that the gallery lists
+            them; they become private by default.
     """
     album_id = album_id_of(album)
-    query, deleted = (("delete_images", "true"),) if delete_images else (), DeletedAlbum(id=int(album_id))
+    flags = {"delete_images": delete_images, "images_public": images_public}
+    query = tuple((name, "true") for name, is_set in flags.items() if is_set)
+    deleted = DeletedAlbum(id=int(album_id))
     return single("DELETE", DeletedAlbum, "albums", album_id, query=query, on_not_found=deleted)
 
 
 @checked
-def add_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
+def add_images(
+    album: AlbumRef, images: Iterable[ImageRef] | ImageRef, *, images_public: bool = False
+) -> Call[Membership]:
     """Add images to an album.
 
     Args:
         album: The album, or its id.
         images: Images, ids or URLs of images; one, or several.
+        images_public: Whether public images that leave a private album for a public one stay public, so that
+            the gallery lists them; they become private by default.
     """
-    return _members("PUT", album, images)
+    return _members("PUT", album, images, images_public)
 
 
 @checked
-def remove_images(album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
+def remove_images(
+    album: AlbumRef, images: Iterable[ImageRef] | ImageRef, *, images_public: bool = False
+) -> Call[Membership]:
     """Remove images from an album, without deleting them.
 
     Args:
         album: The album, or its id.
         images: Images, ids or URLs of images; one, or several.
+        images_public: Whether the public images of a private album stay public, so that the gallery lists
+            them; they become private by default.
     """
-    return _members("DELETE", album, images)
+    return _members("DELETE", album, images, images_public)
 
 
-def _members(method: str, album: AlbumRef, images: Iterable[ImageRef] | ImageRef) -> Call[Membership]:
-    body = {"image_ids": image_ids_of(images)}
+def _members(
+    method: str, album: AlbumRef, images: Iterable[ImageRef] | ImageRef, images_public: bool
+) -> Call[Membership]:
+    body: dict[str, object] = {"image_ids": image_ids_of(images)}
+    if images_public:
+        body["images_public"] = True
     return single(method, Membership, "albums", album_id_of(album), "images", body=body)
 
 

@@ -163,6 +163,7 @@ def update_image(
     description: str | Unset = UNSET,
     is_public: bool | Unset = UNSET,
     filename: str | Unset = UNSET,
+    images_public: bool = False,
 ) -> Call[Image]:
     """Change an image; omitted arguments leave their values unchanged.
 
@@ -172,9 +173,17 @@ def update_image(
         description: At most 2,000 characters.
         is_public: Whether to list the image in the public gallery.
         filename: The file name; the host adapts its extension to the stored format.
+        images_public: Whether the image stays public if it leaves a private album for a public one or
+            for none; without this and `is_public`, it becomes private.
     """
     album = album_id if album_id is None or album_id is UNSET else album_id_of(album_id)
-    body = drop_unset(album_id=album, description=description, is_public=is_public, filename=filename)
+    body = drop_unset(
+        album_id=album,
+        description=description,
+        is_public=is_public,
+        filename=filename,
+        images_public=images_public or UNSET,
+    )
     return single("PATCH", Image, "images", image_id_of(image), body=body)
 
 
@@ -254,6 +263,7 @@ def update_images(
     description: str | Unset = UNSET,
     is_public: bool | Unset = UNSET,
     filename: str | Unset = UNSET,
+    images_public: bool = False,
 ) -> Calls[BulkResult]:
     """Change images in the same way; omitted arguments leave their values unchanged.
 
@@ -266,12 +276,20 @@ def update_images(
         description: At most 2,000 characters.
         is_public: Whether to list the images in the public gallery.
         filename: The file name; the host adapts its extension to the stored format.
+        images_public: Whether public images stay public that leave a private album for a public one or
+            for none; without this and `is_public`, they become private.
 
     Returns:
         A result for each image, in the order of `images`; a missing image stops no other.
     """
     album = album_id if album_id is None or album_id is UNSET else album_id_of(album_id)
-    changes = drop_unset(album_id=album, description=description, is_public=is_public, filename=filename)
+    changes = drop_unset(
+        album_id=album,
+        description=description,
+        is_public=is_public,
+        filename=filename,
+        images_public=images_public or UNSET,
+    )
     return tuple(
         _bulk("PATCH", "/images", BulkResult, "results", body={"image_ids": ids, **changes})
         for ids in chunks(list(dict.fromkeys(image_ids_of(images))))

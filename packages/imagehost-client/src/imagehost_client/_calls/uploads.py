@@ -110,7 +110,7 @@ def upload(
     """Upload an image; on return it is stored durably.
 
     By default, the host converts to WebP where that is smaller, keeps EXIF, and lists the image in the
-    public gallery.
+    public gallery, unless its album is private.
 
     Args:
         source: A path, bytes, a binary file (sent from its current position), `(name, content)`, or an https
@@ -123,7 +123,7 @@ def upload(
         remove_exif: Whether to remove EXIF, XMP and IPTC.
         convert_to_webp: Whether to store the image as WebP where that is smaller.
         auto_rename: Whether to give the image a random file name.
-        is_public: Whether to list the image in the public gallery.
+        is_public: Whether to list the image in the public gallery; by default unless its album is private.
         checksum: Whether to compare the SHA-256 of the stored file with the sent one. This requires
             `convert_to_webp=False`, and no `format`, `quality` or `remove_exif`, because the host
             would re-encode the image otherwise.

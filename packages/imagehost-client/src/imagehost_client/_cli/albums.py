@@ -12,11 +12,13 @@ from imagehost_client._cli.errors import Batch, ExitStatus
 from imagehost_client._cli.options import (
     Group,
     confirm_option,
+    keeps_public,
     lists,
     or_unset,
+    switch_options,
     visibility_options,
 )
-from imagehost_client._cli.output import Column
+from imagehost_client._cli.output import Column, counted
 from imagehost_client._types import AlbumRef
 from imagehost_client.client import Client
 from imagehost_client.errors import NotFoundError
@@ -73,9 +75,20 @@ def show_album(context: CommandContext, *, album: str) -> None:
 @click.option("--name", metavar="NAME")
 @click.option("--description", metavar="TEXT")
 @visibility_options
+@switch_options(
+    "images_public",
+    ("--images-public", "Make all its images public."),
+    ("--images-private", "Make all its images private."),
+)
 @pass_context
 def update_album(
-    context: CommandContext, *, album: str, name: str | None, description: str | None, is_public: bool | None
+    context: CommandContext,
+    *,
+    album: str,
+    name: str | None,
+    description: str | None,
+    is_public: bool | None,
+    images_public: bool | None,
 ) -> None:
     """Change an album, and print it."""
     client = context.connect()
@@ -84,6 +97,7 @@ def update_album(
         name=or_unset(name),
         description=or_unset(description),
         is_public=or_unset(is_public),
+        images_public=or_unset(images_public),
     )
     context.console.print_record(record)
 
@@ -91,35 +105,46 @@ def update_album(
 @albums.command("rm")
 @click.argument("album", metavar="ALBUM")
 @click.option("--delete-images", is_flag=True, help="Delete its images too, permanently.")
+@keeps_public
 @confirm_option
 @pass_context
-def delete_album(context: CommandContext, *, album: str, delete_images: bool, yes: bool) -> None:
+def delete_album(
+    context: CommandContext, *, album: str, delete_images: bool, images_public: bool, yes: bool
+) -> None:
     """Delete an album, without its images."""
     client = context.connect()
     with_images = " and permanently all its images" if delete_images else ""
     context.console.confirm(f"Delete album {album}{with_images}?", is_confirmed=yes)
     found = find_album(client, album)
-    context.console.print(str(client.albums.delete(found, delete_images=delete_images).id))
+    deleted = client.albums.delete(found, delete_images=delete_images, images_public=images_public)
+    note_made_private(context, deleted.made_private_count)
+    context.console.print(str(deleted.id))
 
 
 @albums.command("add")
 @click.argument("album", metavar="ALBUM")
 @click.argument("images", metavar="IMAGE...", nargs=-1, required=True)
+@keeps_public
 @pass_context
-def add_images(context: CommandContext, *, album: str, images: tuple[str, ...]) -> None:
+def add_images(context: CommandContext, *, album: str, images: tuple[str, ...], images_public: bool) -> None:
     """Add images, by id or URL."""
     client = context.connect()
-    _print_members(context, client.albums.add_images(find_album(client, album), images))
+    found = find_album(client, album)
+    _print_members(context, client.albums.add_images(found, images, images_public=images_public))
 
 
 @albums.command("remove")
 @click.argument("album", metavar="ALBUM")
 @click.argument("images", metavar="IMAGE...", nargs=-1, required=True)
+@keeps_public
 @pass_context
-def remove_images(context: CommandContext, *, album: str, images: tuple[str, ...]) -> None:
+def remove_images(
+    context: CommandContext, *, album: str, images: tuple[str, ...], images_public: bool
+) -> None:
     """Remove images, by id or URL."""
     client = context.connect()
-    _print_members(context, client.albums.remove_images(find_album(client, album), images))
+    found = find_album(client, album)
+    _print_members(context, client.albums.remove_images(found, images, images_public=images_public))
 
 
 def album_id_in(text: str) -> int | None:
@@ -172,4 +197,14 @@ def _print_members(context: CommandContext, membership: Membership) -> None:
             batch.failures.append(ExitStatus.NOT_FOUND)
         else:
             batch.succeeded += 1
+    note_made_private(context, membership.made_private_count)
     batch.finish()
+
+
+def note_made_private(context: CommandContext, count: int) -> None:
+    """Say how many images have become private, as they have left a private album."""
+    if count:
+        context.console.note(
+            f"{counted(count, 'image')} became private, as only the privacy of the album kept "
+            f"{'it' if count == 1 else 'them'} out of galleries; --images-public keeps images public"
+        )

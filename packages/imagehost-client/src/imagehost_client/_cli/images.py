@@ -12,7 +12,7 @@ from typing import TypedDict, Unpack, cast, get_args
 import click
 
 from imagehost_client._calls.call import chunks
-from imagehost_client._cli.albums import find_album
+from imagehost_client._cli.albums import find_album, note_made_private
 from imagehost_client._cli.connection import CommandContext, pass_context
 from imagehost_client._cli.errors import Batch
 from imagehost_client._cli.options import (
@@ -20,6 +20,7 @@ from imagehost_client._cli.options import (
     Command,
     choices,
     confirm_option,
+    keeps_public,
     lists,
     or_unset,
     parse_time,
@@ -71,6 +72,7 @@ class _Changes(TypedDict):
     description: str | Unset
     is_public: bool | Unset
     filename: str | Unset
+    images_public: bool
 
 
 @click.command("ls", cls=Command)
@@ -138,6 +140,7 @@ def show_images(context: CommandContext, *, images: tuple[str, ...]) -> None:
 @click.option("--name", metavar="NAME", help="File name.")
 @click.option("--description", metavar="TEXT")
 @visibility_options
+@keeps_public
 @pass_context
 def update_images(
     context: CommandContext,
@@ -148,6 +151,7 @@ def update_images(
     name: str | None,
     description: str | None,
     is_public: bool | None,
+    images_public: bool,
 ) -> None:
     """Change images in the same way.
 
@@ -163,17 +167,21 @@ def update_images(
         "description": or_unset(description),
         "is_public": or_unset(is_public),
         "filename": or_unset(name),
+        "images_public": images_public,
     }
     if len(images) == 1:
         context.console.print_record(client.images.update(images[0], **changes))
         return
+    made_private = 0
     for chunk in chunks(images):
         for result in client.images.update_many(chunk, **changes):
             context.console.print(f"{result.id}\t{result.status}")
+            made_private += result.made_private
             if result.error is None:
                 batch.succeeded += 1
             else:
                 batch.fail_by_code(result.id, result.error.code, result.error.details)
+    note_made_private(context, made_private)
     batch.finish()
 
 

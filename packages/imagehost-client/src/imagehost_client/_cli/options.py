@@ -211,6 +211,12 @@ def visibility_options(command: F) -> F:
     )(command)
 
 
+def keeps_public(command: F) -> F:
+    """Add the option for images that leave a private album."""
+    text = "Keep public images public that leave a private album, so that the gallery lists them."
+    return click.option("--images-public", is_flag=True, help=text)(command)
+
+
 def switch_options(name: str, on: tuple[str, str], off: tuple[str, str]) -> Callable[[F], F]:
     """Return a decorator that adds two options for one parameter, which is `None` without both.
 

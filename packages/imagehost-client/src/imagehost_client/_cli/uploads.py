@@ -28,7 +28,7 @@ from imagehost_client._cli.errors import (
     exit_status,
     find_hint,
 )
-from imagehost_client._cli.options import POSITIVE, QUALITY, Command, choices, flag
+from imagehost_client._cli.options import POSITIVE, QUALITY, Command, choices, flag, switch_options
 from imagehost_client._cli.output import Console, copy_to_clipboard, counted
 from imagehost_client._cli.progress import ProgressBar
 from imagehost_client._journal import Journal, owner_by_token
@@ -262,7 +262,11 @@ class Job:
 )
 @click.option("--description", metavar="TEXT")
 @click.option("--name", metavar="NAME", help="File name, for a single file.")
-@flag("--private", "is_public", False, "Exclude the images from the public gallery.")
+@switch_options(
+    "is_public",
+    ("--public", "In the public gallery.  [default: unless the album is private]"),
+    ("--private", "Only in your lists."),
+)
 @click.option("--quality", type=QUALITY, metavar="N", help="1 to 100.")
 @click.option("--format", type=choices(UPLOAD_FORMATS), help="Format in which to store.")
 @flag("--keep-format", "convert_to_webp", False, "Do not convert to WebP.")

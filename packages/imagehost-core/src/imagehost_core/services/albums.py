@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import StrEnum
 from typing import Unpack
@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction
 from imagehost_core.db.repositories.albums import AlbumRepository
+from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
     ErrorCollector,
@@ -23,7 +24,15 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.ids import AccountId, AlbumId, ImageId, ShareId, album_not_found_text, new_id
+from imagehost_core.ids import (
+    AccountId,
+    AlbumId,
+    ImageId,
+    ShareId,
+    album_not_found_text,
+    is_image_id,
+    new_id,
+)
 from imagehost_core.lists import PageKeywords, PageRequest, parse_page_request
 from imagehost_core.models import Account, Album, AlbumShare, Image, Page
 from imagehost_core.services.deletion import ImageDeleter
@@ -38,6 +47,7 @@ from imagehost_core.services.references import (
     parse_image_ids,
 )
 from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
+from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.tokens import TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, description_errors, has_visible_character, is_valid_text
 
@@ -65,10 +75,25 @@ class MembershipResult:
     Attributes:
         image_id: The id of the image, as in the request.
         status: The result.
+        made_private: Whether the image has become private, as it has left a private album.
     """
 
     image_id: str
     status: MemberStatus
+    made_private: bool = False
+
+
+@frozen
+class DeletedAlbum:
+    """The outcome of the deletion of an album.
+
+    Attributes:
+        id: Its id.
+        made_private_count: How many of its images have become private, as the album was.
+    """
+
+    id: AlbumId
+    made_private_count: int
 
 
 @frozen
@@ -76,6 +101,7 @@ class AlbumService:
     """The albums of a host."""
 
     _records: Repositories = field(repr=False)
+    _files: ImageFiles = field(repr=False)
     _deleter: ImageDeleter = field(repr=False)
     _units: UnitOfWorkFactory = field(repr=False)
     _env: Environment = field(repr=False)
@@ -140,8 +166,18 @@ class AlbumService:
         name: str | None = None,
         description: str | None = None,
         is_public: bool | None = None,
+        images_public: bool | None = None,
     ) -> Album:
         """Change the given fields of an album; nothing is written if all have these values already.
+
+        Args:
+            album: The album.
+            owner: The account.
+            name: As for `create`.
+            description: As for `create`.
+            is_public: As for `create`.
+            images_public: Whether all its images become public, or private; by default they stay as they are.
+                The images of a large album change in several transactions.
 
         Raises:
             NotFoundError: The account has no such album; the error also names values that are not allowed.
@@ -150,18 +186,40 @@ class AlbumService:
         account, errors = get_account(self._records.accounts, owner), ErrorCollector()
         with errors.catch():
             current = self._get(album, account)
-        changes = {"name": name, "description": description, "is_public": is_public}
+        changes = {
+            "name": name,
+            "description": description,
+            "is_public": is_public,
+            "images_public": images_public,
+        }
         with errors.catch():
             fields = validate_album({key: value for key, value in changes.items() if value is not None})
         errors.raise_if_any()
-        with self._units.begin() as unit, self._units.transaction(account) as transaction:
-            current = self._get(current.id, account, transaction)
-            if all(getattr(current, key) == value for key, value in fields.items()):
-                return current
-            self._records.albums.update(transaction, current.id, fields, self._env.clock())
-            changed = self._get(current.id, account, transaction)
-            unit.album_updated(transaction, changed)
-        return changed
+        fields.pop("images_public", None)
+        has_changed = is_complete = False
+        while not is_complete:
+            images = () if images_public is None else self._opposite(current.id, images_public)
+            with (
+                self._units.begin() as unit,
+                self._changing(images),
+                self._units.transaction(account) as transaction,
+            ):
+                current = self._get(current.id, account, transaction)
+                if images_public is not None:
+                    has_changed |= bool(self._set_visibility(transaction, current, images, images_public))
+                    current = self._get(current.id, account, transaction)
+                    public = current.public_image_count
+                    is_complete = public == (current.image_count if images_public else 0)
+                else:
+                    is_complete = True
+                # Images become private before their album becomes public, and public after it became private.
+                given = {} if fields.get("is_public") and not is_complete else fields
+                differs = any(getattr(current, key) != value for key, value in given.items())
+                if differs or (has_changed and is_complete):
+                    self._records.albums.update(transaction, current.id, given, self._env.clock())
+                    current = self._get(current.id, account, transaction)
+                    unit.album_updated(transaction, current)
+        return current
 
     def validate(self, fields: Mapping[str, object]) -> None:
         """Raise ValidationError unless an album can have the given fields, those of `create`.
@@ -172,7 +230,7 @@ class AlbumService:
         validate_album(fields)
 
     def add_images(
-        self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner
+        self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner, images_public: bool = False
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
         """Add images to an album; an image of another album moves, which changes both albums.
 
@@ -180,6 +238,8 @@ class AlbumService:
             album: The album.
             images: At most 1,000 images of the account.
             owner: The account.
+            images_public: Whether images stay public that only their private album kept out of galleries, and
+                that leave it for a public one or for none; by default they become private.
 
         Returns:
             The changed album, and the outcome for each image.
@@ -188,39 +248,59 @@ class AlbumService:
             NotFoundError: The account has no such album; the error also names what is wrong with the images.
             ValidationError: There are no images, or too many.
         """
-        return self._change_members(album, images, owner, add=True)
+        return self._change_members(album, images, owner, images_public, add=True)
 
     def remove_images(
-        self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner
+        self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner, images_public: bool = False
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
         """Remove images from an album without deleting them.
 
         Arguments, result and errors are those of `add_images`.
         """
-        return self._change_members(album, images, owner, add=False)
+        return self._change_members(album, images, owner, images_public, add=False)
 
-    def delete(self, album: AlbumRef, *, owner: Owner, delete_images: bool = False) -> None:
+    def delete(
+        self, album: AlbumRef, *, owner: Owner, delete_images: bool = False, images_public: bool = False
+    ) -> DeletedAlbum:
         """Delete an album. Its images stay, in no album, unless they are deleted too.
+
+        Those of a private album become private first, up to 1,000 in a transaction.
 
         Args:
             album: The album.
             owner: The account.
             delete_images: Whether to delete its images.
+            images_public: Whether the public images of a private album stay public, and are listed then.
 
         Raises:
             NotFoundError: The account has no such album.
+            ValidationError: `images_public` is neither true nor false.
         """
-        account = get_account(self._records.accounts, owner)
-        album_id = self._get(album, account).id
+        account, errors, made_private = get_account(self._records.accounts, owner), ErrorCollector(), 0
+        with errors.catch():
+            current = self._get(album, account)
+        with errors.catch():
+            validate_album({"images_public": images_public})
+        errors.raise_if_any()
         while True:
-            for image_id in self._records.images.ids_by_album(album_id) if delete_images else ():
-                self._deleter.delete_one(image_id, account, album_id, missing_ok=True)
-            with self._units.transaction(account) as transaction:
-                current = self._get(album_id, account, transaction)
-                # An upload may have added one more since.
-                if not (delete_images and self._records.images.ids_by_album(album_id, transaction)):
+            for image_id in self._records.images.ids_by_album(current.id) if delete_images else ():
+                self._deleter.delete_one(image_id, account, current.id, missing_ok=True)
+            hides = not (delete_images or images_public or current.is_public)
+            images = self._opposite(current.id, False) if hides else ()
+            with self._changing(images), self._units.transaction(account) as transaction:
+                current = self._get(current.id, account, transaction)
+                if not (delete_images or images_public or current.is_public):
+                    made_private += len(self._set_visibility(transaction, current, images, False))
+                    current = self._get(current.id, account, transaction)
+                    is_empty = not current.public_image_count
+                else:
+                    # An upload may have added one more since.
+                    is_empty = not (
+                        delete_images and self._records.images.ids_by_album(current.id, transaction)
+                    )
+                if is_empty:
                     self._records.albums.delete(transaction, current)
-                    return
+                    return DeletedAlbum(current.id, made_private)
 
     def create_share(
         self,
@@ -324,32 +404,70 @@ class AlbumService:
         if errors := expiry_errors(fields.get("expires_at"), self._env.clock()):
             raise ValidationError(errors=errors)
 
+    def _opposite(self, album_id: AlbumId, is_public: bool) -> tuple[ImageId, ...]:
+        """Return up to 1,000 images of an album that are to become public, or private."""
+        return self._records.images.ids_by_visibility(album_id, is_public=not is_public)
+
+    @contextmanager
+    def _changing(self, image_ids: Collection[ImageId]) -> Iterator[None]:
+        """Hold the locks of images whose visibility a block may change; they are not valid in memory then."""
+        if not image_ids:
+            yield
+            return
+        with self._files.locks.acquire("image", *image_ids), self._files.generations.bump(*image_ids):
+            yield
+
+    def _set_visibility(
+        self, transaction: Transaction, album: Album, image_ids: Collection[ImageId], is_public: bool
+    ) -> tuple[ImageId, ...]:
+        """Make images of an album public or private, and return those that have changed."""
+        now = self._env.clock()
+        changed = self._records.images.set_visibility(
+            transaction, album, image_ids, is_public=is_public, now=now
+        )
+        if not is_public:
+            self._records.cache_purges.record(transaction, changed, now)
+        return changed
+
     def _change_members(
-        self, album: AlbumRef, images: Iterable[ImageRef], owner: Owner, *, add: bool
+        self, album: AlbumRef, images: Iterable[ImageRef], owner: Owner, images_public: bool, *, add: bool
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
         account, errors = get_account(self._records.accounts, owner), ErrorCollector()
         with errors.catch():
             self._get(album, account)
         with errors.catch():
             image_ids = parse_image_ids(images, MAX_IMAGES_PER_REQUEST)
+        with errors.catch():
+            validate_album({"images_public": images_public})
         errors.raise_if_any()
-        with self._units.begin() as unit, self._units.transaction(account) as transaction:
+        now, private = self._env.clock(), list[ImageId]()
+        known = tuple(ImageId(image_id) for image_id in image_ids if is_image_id(image_id))
+        with (
+            self._units.begin() as unit,
+            self._changing(known),
+            self._units.transaction(account) as transaction,
+        ):
             current = self._get(album, account, transaction)
+            leaving = find_leaving(self._records.images, known, current if add else None, transaction)
             results, changed_ids = list[MembershipResult](), dict[AlbumId, None]()
-            for image_id in image_ids:
-                image = self._records.images.get_owned(ImageId(image_id), account.id, transaction)
+            for image_id in map(ImageId, image_ids):
+                image = self._records.images.get_owned(image_id, account.id, transaction)
                 status = _status(image, current, add)
-                results.append(MembershipResult(image_id, status))
-                if image is not None and status in _CHANGES:
-                    moved = attrs.evolve(
-                        image, album_id=current.id if add else None, updated_at=self._env.clock()
-                    )
+                is_moved = image is not None and status in _CHANGES
+                made_private = is_moved and image_id in leaving and not images_public
+                results.append(MembershipResult(image_id, status, made_private))
+                if image is not None and is_moved:
+                    moved = attrs.evolve(image, album_id=current.id if add else None, updated_at=now)
+                    if made_private:
+                        moved = attrs.evolve(moved, is_public=False)
+                        private.append(image_id)
                     self._records.images.update(transaction, moved)
                     album_ids = (current.id, image.album_id)
                     changed_ids |= dict.fromkeys(id_ for id_ in album_ids if id_ is not None)
+            self._records.cache_purges.record(transaction, private, now)
             for changed_id in changed_ids:
                 changed = record_membership_change(
-                    self._records.albums, unit, transaction, changed_id, account.id, self._env.clock()
+                    self._records.albums, unit, transaction, changed_id, account.id, now
                 )
                 current = changed if changed_id == current.id else current
         return current, tuple(results)
@@ -373,6 +491,24 @@ def _status(image: Image | None, album: Album, add: bool) -> MemberStatus:
     if (image.album_id == album.id) is add:
         return MemberStatus.UNCHANGED
     return MemberStatus.ADDED if add else MemberStatus.REMOVED
+
+
+def find_leaving(
+    images: ImageRepository, image_ids: Iterable[ImageId], target: Album | None, queryable: Queryable
+) -> frozenset[ImageId]:
+    """Return the images that only their album's privacy keeps out of galleries, if they leave it.
+
+    They become private, so that leaving a private album publishes nothing, unless the request says otherwise.
+
+    Args:
+        images: The images of the host.
+        image_ids: The images that move; those that are in the target already do not leave.
+        target: The album that they move to, or `None`.
+        queryable: The transaction.
+    """
+    if target is not None and not target.is_public:
+        return frozenset()
+    return images.find_hidden(image_ids, queryable)
 
 
 def record_membership_change(
@@ -401,13 +537,16 @@ def require_album(
     album_id: int | None,
     account_id: AccountId,
     queryable: Queryable | None = None,
-) -> None:
-    """Raise ValidationError unless `album_id` is `None` or an album of the account.
+) -> Album | None:
+    """Return an album of the account, or `None` for `None`; raise ValidationError if it has no such album.
 
     An unknown album in a request body is 422, not 404: the request itself names no missing resource.
     """
-    if album_id is not None and albums.get(AlbumId(album_id), account_id, queryable) is None:
-        raise ValidationError.of("album_id", "the id of one of your albums", quote_value(album_id))
+    if album_id is None:
+        return None
+    if (album := albums.get(AlbumId(album_id), account_id, queryable)) is not None:
+        return album
+    raise ValidationError.of("album_id", "the id of one of your albums", quote_value(album_id))
 
 
 def validate_album(fields: Mapping[str, object]) -> dict[str, SqlValue]:
@@ -435,5 +574,6 @@ def _errors(fields: Mapping[str, object]) -> Iterator[FieldError]:
     elif not is_valid_text(name):
         yield FieldError("name", *INVALID_TEXT)
     yield from description_errors(fields.get("description", ""))
-    if not isinstance(fields.get("is_public", True), bool):
-        yield FieldError("is_public", "true or false", quote_value(fields["is_public"]))
+    for flag in ("is_public", "images_public"):
+        if not isinstance(fields.get(flag, True), bool):
+            yield FieldError(flag, "true or false", quote_value(fields[flag]))

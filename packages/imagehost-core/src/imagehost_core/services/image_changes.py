@@ -17,6 +17,8 @@ from imagehost_core.uploads import clean_filename, description_errors, with_exte
 
 CHANGEABLE = ("album_id", "description", "is_public", "filename")
 """Fields of an image that its owner can change."""
+PUBLISHES = "images_public"
+"""The member beside them: whether a public image that leaves a private album stays public."""
 
 
 def validate_changes(
@@ -25,7 +27,7 @@ def validate_changes(
     """Return validated changes, with a cleaned filename and an integer album id.
 
     Args:
-        changes: New values by field.
+        changes: New values by field, and `images_public`.
         albums: The albums of the host.
         owner_id: The account that must own the album; `None`, if it is unknown, for any account.
 
@@ -33,7 +35,7 @@ def validate_changes(
         ValidationError: A value is not allowed; all errors are reported together.
         TypeError: There is no such field.
     """
-    require_known(changes, CHANGEABLE)
+    require_known(changes, (*CHANGEABLE, PUBLISHES))
     values = dict(changes)
     errors = list(_errors(values, albums, owner_id))
     if errors:
@@ -45,7 +47,7 @@ def validate_changes(
 
 def apply_changes(image: Image, changes: Mapping[str, Any]) -> Image:
     """Return an image with validated changes; its `updated_at` stays."""
-    changed = attrs.evolve(image, **changes)
+    changed = attrs.evolve(image, **{name: value for name, value in changes.items() if name != PUBLISHES})
     if "filename" not in changes:
         return changed
     return attrs.evolve(changed, filename=with_extension(changed.filename, image.format))
@@ -63,8 +65,9 @@ def _errors(
         except ValidationError as error:
             yield from error.errors
     yield from description_errors(values.get("description", ""))
-    if not isinstance(values.get("is_public", True), bool):
-        yield FieldError("is_public", "true or false", quote_value(values["is_public"]))
+    for name in ("is_public", PUBLISHES):
+        if not isinstance(values.get(name, True), bool):
+            yield FieldError(name, "true or false", quote_value(values[name]))
     filename = values.get("filename", "-")
     if not isinstance(filename, str) or not filename.strip():
         yield FieldError("filename", "a name", quote_value(filename))

@@ -26,9 +26,9 @@ from imagehost_core.errors import (
 from imagehost_core.events import DeletedImage
 from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text, is_image_id
 from imagehost_core.models import Account, Image, ImageChanges
-from imagehost_core.services.albums import record_membership_change, require_album
+from imagehost_core.services.albums import find_leaving, record_membership_change, require_album
 from imagehost_core.services.deletion import ImageDeleter
-from imagehost_core.services.image_changes import apply_changes, validate_changes
+from imagehost_core.services.image_changes import PUBLISHES, apply_changes, validate_changes
 from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.services.references import ImageRef, Owner, get_account, image_id_of, parse_image_ids
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
@@ -76,11 +76,13 @@ class BulkResult:
         id: The id as given.
         status: The outcome.
         error: The error of an image that was not found, or of which some files could not be deleted yet.
+        made_private: Whether an updated image has become private, as it has left a private album.
     """
 
     id: str
     status: BulkStatus
     error: ImageHostError | None = None
+    made_private: bool = False
 
 
 @frozen
@@ -121,12 +123,14 @@ class ImageService(ImageLists):
     ) -> Image:
         """Change the given fields of an image; nothing is written if all have these values already.
 
-        Moving it to or from an album changes that album too.
+        Moving it to or from an album changes that album too. A public image that leaves a private album for a
+        public one or for none becomes private, unless the changes have `is_public` or `images_public`.
 
         Args:
             image: The image.
             owner: The account that must own it; by default any account.
-            changes: `album_id` (`None` removes it from its album), `description`, `is_public`, `filename`.
+            changes: `album_id` (`None` removes it from its album), `description`, `is_public`, `filename`;
+                `images_public` to keep it public when it leaves a private album.
 
         Raises:
             NotFoundError: There is no such image, or another account owns it; the error also names values
@@ -192,7 +196,9 @@ class ImageService(ImageLists):
             admit(len(ids))
         current = self._records.images.get_many(filter(is_image_id, ids), account.id)
         changed = self._update(current, values, account.id, account)
-        return tuple(_result(image_id, changed.get(ImageId(image_id), (None, None))[1]) for image_id in ids)
+        return tuple(
+            changed[ImageId(id_)][1] if ImageId(id_) in changed else _result(id_, None) for id_ in ids
+        )
 
     def delete_many(
         self, images: Iterable[ImageRef], *, owner: Owner, admit: Admit | None = None
@@ -345,7 +351,7 @@ class ImageService(ImageLists):
         changes: Mapping[str, Any],
         account_id: AccountId,
         owner: Account | None,
-    ) -> dict[ImageId, tuple[Image, BulkStatus]]:
+    ) -> dict[ImageId, tuple[Image, BulkResult]]:
         """Change images in one transaction, and record one `album.updated` for each album that changes.
 
         Args:
@@ -360,9 +366,9 @@ class ImageService(ImageLists):
         if all(apply_changes(image, changes) == image for image in images.values()):
             if owner is not None:
                 self._units.verify(owner)
-            return {image_id: (image, BulkStatus.UNCHANGED) for image_id, image in images.items()}
+            return {id_: (image, BulkResult(id_, BulkStatus.UNCHANGED)) for id_, image in images.items()}
         records, now = self._records, self._clock()
-        results: dict[ImageId, tuple[Image, BulkStatus]] = {}
+        results: dict[ImageId, tuple[Image, BulkResult]] = {}
         albums: dict[AlbumId, None] = {}
         with (
             self._units.begin() as unit,
@@ -370,9 +376,15 @@ class ImageService(ImageLists):
             self._files.generations.bump(*images),
             self._units.verified(owner, records.database.transaction(account_id)) as transaction,
         ):
-            require_album(records.albums, changes.get("album_id"), account_id, transaction)
+            target = require_album(records.albums, changes.get("album_id"), account_id, transaction)
+            leaving: frozenset[ImageId] = frozenset()
+            if "album_id" in changes and "is_public" not in changes and not changes.get(PUBLISHES):
+                leaving = find_leaving(records.images, images, target, transaction)
             for image_id, image in records.images.get_many(images, account_id, transaction).items():
                 changed, status = apply_changes(image, changes), BulkStatus.UNCHANGED
+                made_private = image_id in leaving and changed.album_id != image.album_id
+                if made_private:
+                    changed = attrs.evolve(changed, is_public=False)
                 if changed != image:
                     changed, status = attrs.evolve(changed, updated_at=now), BulkStatus.UPDATED
                     records.images.update(transaction, changed)
@@ -380,7 +392,7 @@ class ImageService(ImageLists):
                     records.cache_purges.record(transaction, [image_id], now)
                 if changed.album_id != image.album_id:
                     albums |= dict.fromkeys(filter(None, (image.album_id, changed.album_id)))
-                results[image_id] = changed, status
+                results[image_id] = changed, BulkResult(image_id, status, made_private=made_private)
             for album_id in albums:
                 record_membership_change(records.albums, unit, transaction, album_id, account_id, now)
         return results

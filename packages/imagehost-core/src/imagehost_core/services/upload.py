@@ -16,7 +16,7 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import BinaryIO, Unpack
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.db.repositories.repositories import Repositories
@@ -113,7 +113,7 @@ class UploadService:
                     result = self._ingest(staged, header, options, directory, account)
                     image = self._describe(result, directory, account, name, options, created_at)
                     with self._units.begin() as unit, self._store(image, directory):
-                        self._commit(unit, image, account, idempotency)
+                        image = self._commit(unit, image, account, options, idempotency)
             sizes["stored"] = image.size
         return image
 
@@ -300,7 +300,7 @@ class UploadService:
             filename=with_extension(filename, result.format),
             original_filename=original_filename,
             description=options.description,
-            is_public=options.is_public,
+            is_public=options.is_public is True,
             format=result.format,
             size=size,
             width=result.size.width,
@@ -339,16 +339,24 @@ class UploadService:
                 raise
 
     def _commit(
-        self, unit: UnitOfWork, image: Image, account: Account, idempotency: ResultRecorder | None
-    ) -> None:
-        """Insert the record of an image with its usage, its event and the result of its request."""
+        self,
+        unit: UnitOfWork,
+        image: Image,
+        account: Account,
+        options: UploadOptions,
+        idempotency: ResultRecorder | None,
+    ) -> Image:
+        """Insert the record of an image with its usage, event and result of its request, and return it."""
         with self._units.transaction(account) as transaction:
-            require_album(self._records.albums, image.album_id, image.account_id, transaction)
+            album = require_album(self._records.albums, image.album_id, image.account_id, transaction)
+            if options.is_public is None:
+                image = evolve(image, is_public=album is None or album.is_public)
             self._records.accounts.add_usage(transaction, image.account_id, image.size, self._quota(account))
             self._records.images.insert(transaction, image)
             unit.image_uploaded(transaction, image)
             if idempotency is not None:
                 idempotency.record_result(transaction, image.id)
+        return image
 
     def _rollback(self, image: Image) -> None:
         """Remove the files of an upload that failed; if that fails, log the error and leave a marker."""

@@ -18,13 +18,18 @@ from imagehost_core.ids import AlbumId
 from imagehost_core.limits import account_key
 from imagehost_core.models import Account, Album, AlbumShare, Scope
 from imagehost_core.resources import AlbumRecord
-from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST, MembershipResult
+from imagehost_core.services.albums import (
+    MAX_ALBUM_NAME,
+    MAX_IMAGES_PER_REQUEST,
+    MemberStatus,
+)
+from imagehost_core.services.albums import MembershipResult as HostResult
 from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.services.references import parse_image_ids
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
 from imagehost_server.http.responses import RawResponse, Success, envelope, ok, record_of, success_response
-from imagehost_server.routes.body import Description, IsPublic, JsonBody, member, set_fields
+from imagehost_server.routes.body import KEEPS_PUBLIC, Description, IsPublic, JsonBody, member, set_fields
 from imagehost_server.routes.handler import ApiRequest, Deleted, operation
 from imagehost_server.routes.idempotency import fingerprint, run_idempotent
 from imagehost_server.routes.keys import ExpiresAt, parse_key_members
@@ -53,9 +58,24 @@ DeleteImages = Annotated[
     ),
 ]
 
+ImagesPublic = Annotated[str | None, query(KEEPS_PUBLIC, type="boolean", default=False)]
+
 AlbumName = Annotated[str, member("1–100 characters, after trimming.", minLength=1, maxLength=MAX_ALBUM_NAME)]
 
 ImageIds = Annotated[list[str], member("The ids of the images.", minItems=1, maxItems=MAX_IMAGES_PER_REQUEST)]
+
+
+class NewAlbum(JsonBody, kw_only=True):
+    """The body of `POST /albums`."""
+
+    name: AlbumName
+    description: Description = ""
+    is_public: IsPublic = True
+
+    @staticmethod
+    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
+        """Raise the errors of the values."""
+        host.albums.validate(members)
 
 
 class AlbumChanges(JsonBody, kw_only=True):
@@ -64,6 +84,9 @@ class AlbumChanges(JsonBody, kw_only=True):
     name: AlbumName | UnsetType = UNSET
     description: Description | UnsetType = UNSET
     is_public: IsPublic | UnsetType = UNSET
+    images_public: (
+        Annotated[bool, member("Whether all images of the album become public, or private.")] | UnsetType
+    ) = UNSET
 
     @staticmethod
     def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
@@ -71,18 +94,11 @@ class AlbumChanges(JsonBody, kw_only=True):
         host.albums.validate(members)
 
 
-class NewAlbum(AlbumChanges, kw_only=True):
-    """The body of `POST /albums`."""
-
-    name: AlbumName
-    description: Description = ""
-    is_public: IsPublic = True
-
-
 class AlbumMembers(JsonBody, kw_only=True):
     """The body of `PUT|DELETE /albums/{id}/images`."""
 
     image_ids: ImageIds
+    images_public: Annotated[bool, member(KEEPS_PUBLIC)] = False
 
     @staticmethod
     def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
@@ -163,7 +179,7 @@ class AlbumList:
     pagination: Pagination
 
 
-ChangeMembers = Callable[..., tuple[Album, tuple[MembershipResult, ...]]]
+ChangeMembers = Callable[..., tuple[Album, tuple[HostResult, ...]]]
 
 
 @frozen
@@ -173,10 +189,27 @@ class DeletedAlbum:
     Attributes:
         id: Identifier.
         deleted: Always true.
+        made_private_count: How many of its public images have become private, as the album was private.
     """
 
     id: AlbumId
     deleted: bool
+    made_private_count: int
+
+
+@frozen(kw_only=True)
+class MembershipResult:
+    """The result of one image of a membership request.
+
+    Attributes:
+        image_id: The id of the image, as in the request.
+        status: The result.
+        made_private: True if the image has become private, as it has left a private album; else left out.
+    """
+
+    image_id: str
+    status: MemberStatus
+    made_private: bool | UnsetType = UNSET
 
 
 @frozen(kw_only=True)
@@ -185,10 +218,12 @@ class MembershipResults:
 
     Attributes:
         results: The result of each image, in the order of the request.
+        made_private_count: How many images have become private, as they have left a private album.
         album: The album after the change.
     """
 
     results: list[MembershipResult]
+    made_private_count: int
     album: AlbumRecord
 
 
@@ -239,7 +274,10 @@ async def update_album(
     request: ApiRequest, album_id: AlbumIdPath, data: JSONBody[AlbumChanges]
 ) -> Response[Success[AlbumRecord]]:
     """Respond with the updated record."""
-    album = await request.call(request.host.albums.update, album_id, **set_fields(data))
+    executors = request.executors
+    executor = executors.database if data.images_public is UNSET else executors.slow_writes
+    changes: dict[str, Any] = set_fields(data)
+    album = await executor.run(request.host.albums.update, album_id, owner=request.account, **changes)
     return ok(AlbumRecord.of(album))
 
 
@@ -247,7 +285,10 @@ async def update_album(
     "DELETE /v1/albums/{album_id}", Scope.ALBUMS_WRITE, summary="Delete an album, and its images on request."
 )
 async def delete_album(
-    request: ApiRequest, album_id: AlbumIdPath, delete_images: DeleteImages = None
+    request: ApiRequest,
+    album_id: AlbumIdPath,
+    delete_images: DeleteImages = None,
+    images_public: ImagesPublic = None,
 ) -> Response[Success[DeletedAlbum]]:
     """Respond with the id of the deleted album."""
     albums, owner, errors = request.host.albums, request.account, ErrorCollector()
@@ -256,10 +297,14 @@ async def delete_album(
         if with_images:
             owner = authorize(request.auth, Scope.ALBUMS_WRITE, Scope.IMAGES_DELETE)
     with errors.catch():
+        keeps_public = _parse_boolean("images_public", images_public)
+    with errors.catch():
         album = await request.executors.database.run(albums.get, album_id, owner=owner)
     errors.raise_if_any()
-    await request.executors.slow_writes.run(albums.delete, album.id, owner=owner, delete_images=with_images)
-    return ok(DeletedAlbum(id=album.id, deleted=True))
+    deleted = await request.executors.slow_writes.run(
+        albums.delete, album.id, owner=owner, delete_images=with_images, images_public=keeps_public
+    )
+    return ok(DeletedAlbum(id=deleted.id, deleted=True, made_private_count=deleted.made_private_count))
 
 
 @operation("PUT /v1/albums/{album_id}/images", Scope.ALBUMS_WRITE, summary="Add images to an album.")
@@ -361,8 +406,17 @@ async def new_share(request: ApiRequest, album_id: str, members: Mapping[str, An
 async def _change_members(
     request: ApiRequest, change: ChangeMembers, album_id: str, members: AlbumMembers
 ) -> Response[Success[MembershipResults]]:
-    album, results = await request.call(change, album_id, members.image_ids)
-    return ok(MembershipResults(results=list(results), album=AlbumRecord.of(album)))
+    album, results = await request.call(
+        change, album_id, members.image_ids, images_public=members.images_public
+    )
+    records = [
+        MembershipResult(
+            image_id=result.image_id, status=result.status, made_private=result.made_private or UNSET
+        )
+        for result in results
+    ]
+    count = sum(result.made_private for result in results)
+    return ok(MembershipResults(results=records, made_private_count=count, album=AlbumRecord.of(album)))
 
 
 def _parse_boolean(name: str, text: str | None) -> bool:

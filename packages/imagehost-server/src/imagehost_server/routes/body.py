@@ -276,3 +276,9 @@ def member(description: str, **schema: object) -> Meta:
 Description = Annotated[str, member(f"At most {MAX_DESCRIPTION:,} characters.", maxLength=MAX_DESCRIPTION)]
 
 IsPublic = Annotated[bool, member("Whether it is shown in the public gallery. 0 and 1 are accepted too.")]
+
+KEEPS_PUBLIC = (
+    "Whether public images that leave a private album, for a public one or for none, stay public, so that "
+    "the gallery lists them. By default they become private."
+)
+"""The description of `images_public` where images leave an album."""

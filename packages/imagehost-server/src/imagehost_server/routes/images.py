@@ -33,7 +33,7 @@ from imagehost_core.transform import (
 )
 from imagehost_core.uploads import MAX_FILENAME_BYTES
 from imagehost_server.http.responses import Success, encode_record, error_dict, ok
-from imagehost_server.routes.body import Description, IsPublic, JsonBody, member, set_fields
+from imagehost_server.routes.body import KEEPS_PUBLIC, Description, IsPublic, JsonBody, member, set_fields
 from imagehost_server.routes.handler import ApiRequest, Deleted, operation
 from imagehost_server.routes.lists import (
     GALLERY_PARAMETERS,
@@ -148,6 +148,7 @@ class ImageChanges(JsonBody, kw_only=True):
     description: Description | UnsetType = UNSET
     is_public: IsPublic | UnsetType = UNSET
     filename: Filename | UnsetType = UNSET
+    images_public: Annotated[bool, member(KEEPS_PUBLIC)] | UnsetType = UNSET
 
     @staticmethod
     def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
@@ -276,11 +277,13 @@ class BulkResultRecord:
         id: The id of the image, as in the request.
         status: The result.
         error: Why the image was not found, or was not deleted completely yet.
+        made_private: True if the image has become private, as it has left a private album; else left out.
     """
 
     id: str
     status: BulkStatus
     error: ErrorRecord | UnsetType = UNSET
+    made_private: bool | UnsetType = UNSET
 
 
 @frozen(kw_only=True)
@@ -289,9 +292,11 @@ class BulkResults:
 
     Attributes:
         results: The result of each image, in the order of the request.
+        made_private_count: Of an update, how many images it made private, as they left a private album.
     """
 
     results: list[BulkResultRecord]
+    made_private_count: int | UnsetType = UNSET
 
 
 @frozen(kw_only=True)
@@ -434,7 +439,9 @@ async def update_images(
         admit=bulk_admission(request),
         **changes,  # type: ignore[arg-type]
     )
-    return _results(await request.executors.database.run(update))
+    results = await request.executors.database.run(update)
+    count = sum(result.made_private for result in results)
+    return ok(BulkResults(results=list(map(_record, results)), made_private_count=count))
 
 
 @operation(
@@ -486,16 +493,14 @@ async def _delete(request: ApiRequest, body: BulkImageIds) -> Response[Success[B
         owner=request.account,
         admit=bulk_admission(request),
     )
-    return _results(results)
-
-
-def _results(results: tuple[BulkResult, ...]) -> Response[Success[BulkResults]]:
     return ok(BulkResults(results=list(map(_record, results))))
 
 
 def _record(result: BulkResult) -> BulkResultRecord:
     error = UNSET if result.error is None else ErrorRecord(**error_dict(result.error))
-    return BulkResultRecord(id=result.id, status=result.status, error=error)
+    return BulkResultRecord(
+        id=result.id, status=result.status, error=error, made_private=result.made_private or UNSET
+    )
 
 
 def bulk_admission(request: ApiRequest) -> Callable[[int], None]:

@@ -103,7 +103,15 @@ class UploadForm(Struct, kw_only=True):
         bool, member("Convert to WebP if that is smaller. No effect beside `format`.")
     ] = field(default=True, name="convertToWebP")
     auto_rename: Annotated[bool, member("Generate a random file name.")] = False
-    is_public: Annotated[bool, member("Whether the gallery shows the images.")] = True
+    is_public: (
+        Annotated[
+            bool,
+            member(
+                "Whether the gallery shows the images. The default is true, but false in a private album."
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 @frozen(kw_only=True)

@@ -26,6 +26,7 @@ class Dialect:
             share; of an engine for one host, the parameter `now`.
         has_fts5: Whether `image_words` is a table of FTS5.
         contains: Returns the condition under which a text contains another one.
+        before: Returns the part of a text before another one; the whole text without it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Dialect:
     now: str
     has_fts5: bool
     contains: Callable[[str, str], str]
+    before: Callable[[str, str], str]
 
 
 SQLITE = Dialect(
@@ -51,6 +53,7 @@ SQLITE = Dialect(
     now=":now",
     has_fts5=True,
     contains="instr({}, {}) > 0".format,
+    before="substr({0}, 1, instr({0} || {1}, {1}) - 1)".format,
 )
 """The dialect of SQLite (https://www.sqlite.org/lang.html)."""
 
@@ -68,6 +71,7 @@ POSTGRES = Dialect(
     now="CAST(1000000 * extract(epoch FROM clock_timestamp()) AS bigint)",
     has_fts5=False,
     contains="strpos({}, {}) > 0".format,
+    before="split_part({}, {}, 1)".format,
 )
 """The dialect of PostgreSQL (https://www.postgresql.org/docs/current/sql.html)."""
 

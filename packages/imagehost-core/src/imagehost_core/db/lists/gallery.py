@@ -19,13 +19,22 @@ AND EXISTS (SELECT 1 FROM accounts WHERE id = item.account_id AND suspended_at I
 """
 """The condition under which the gallery lists an image, with `item` as the alias of `images`."""
 
+IS_HIDDEN = "EXISTS (SELECT 1 FROM albums WHERE id = item.album_id AND is_public = 0)"
+"""The condition under which the album of an image hides it, likewise."""
+
 
 class GalleryScope(StrEnum):
-    """The images whose listing a change can affect: those with a value in a column."""
+    """The images whose listing a change can affect, by their condition on a value."""
 
-    IMAGE = "id"
-    ALBUM = "album_id"
-    ACCOUNT = "account_id"
+    IMAGE = "item.id = :value"
+    IMAGES = "item.id IN {ids}"
+    """Those whose ids are in a JSON array."""
+    ALBUM = "item.album_id = :value"
+    ACCOUNT = "item.account_id = :value"
+
+    def condition(self, transaction: Transaction) -> str:
+        """Return the condition for the engine of a transaction."""
+        return self.value.format(ids=transaction.dialect.texts("value"))
 
 
 def refresh_gallery(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> None:
@@ -52,7 +61,7 @@ def _remove(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> i
     # With the columns in the other order, SQLite seeks in the primary key by the first one alone.
     return transaction.execute(
         "DELETE FROM gallery_images WHERE (id, created_at) IN "  # noqa: S608
-        f"(SELECT item.id, item.created_at FROM images AS item WHERE item.{scope.value} = :value)",
+        f"(SELECT item.id, item.created_at FROM images AS item WHERE {scope.condition(transaction)})",
         {"value": value},
     )
 
@@ -61,7 +70,7 @@ def _add(transaction: Transaction, scope: GalleryScope, value: SqlValue) -> int:
     """Add the entries of a scope, and return their number."""
     return transaction.execute(
         "INSERT INTO gallery_images (created_at, id) SELECT item.created_at, item.id FROM images AS item "  # noqa: S608
-        f"WHERE item.{scope.value} = :value AND {IS_LISTED}",
+        f"WHERE {scope.condition(transaction)} AND {IS_LISTED}",
         {"value": value},
     )
 

@@ -53,6 +53,31 @@ def update_words(transaction: Transaction, image: Image) -> None:
     )
 
 
+def publish_words(
+    transaction: Transaction, account_id: AccountId, image_ids: str, *, is_public: bool
+) -> None:
+    """Add the words of images for the gallery, or remove them.
+
+    Args:
+        transaction: The transaction that makes the images public or private.
+        account_id: The account that owns them.
+        image_ids: Their ids, as a JSON array.
+        is_public: Whether they become public.
+    """
+    assignments = []
+    for name in ("filename", "description"):
+        # Those of the account are first, and each token begins behind a space.
+        own = words = transaction.dialect.before(name, f"' {PUBLIC}x'")
+        if is_public:
+            words = f"trim({own} || replace(' ' || {own}, ' {account_id}x', ' {PUBLIC}x'))"
+        assignments.append(f"{name} = {words}")
+    transaction.execute(
+        f"UPDATE image_words SET {', '.join(assignments)} WHERE rowid IN "  # noqa: S608 - constants, an integer
+        f"(SELECT number FROM images WHERE id IN {transaction.dialect.texts('ids')})",
+        {"ids": image_ids},
+    )
+
+
 def delete_words(transaction: Transaction, image: Image) -> None:
     """Delete the words of an image, before its row in `images`."""
     sql = "DELETE FROM image_words WHERE rowid = (SELECT number FROM images WHERE id = :id)"

@@ -105,7 +105,7 @@ class AlbumRepository:
 
     def delete(self, transaction: Transaction, album: Album) -> None:
         """Delete an album; its images stay, in no album."""
-        if not album.is_public:
+        if not album.is_public and album.public_image_count:
             # An image in no album is listed like one in a public album.
             update_row(transaction, "albums", {"id": album.id, "is_public": 1})
             refresh_gallery(transaction, GalleryScope.ALBUM, album.id)

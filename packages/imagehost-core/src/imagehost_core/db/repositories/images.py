@@ -11,7 +11,7 @@ from zlib import crc32
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.counters import count_image
+from imagehost_core.db.counters import add_to_counter, count_image
 from imagehost_core.db.engines.database import (
     Database,
     Queryable,
@@ -22,16 +22,23 @@ from imagehost_core.db.engines.database import (
     to_optional_micros,
 )
 from imagehost_core.db.image_rows import first_number, to_image, to_image_row
-from imagehost_core.db.lists.gallery import GalleryScope, add_to_gallery, refresh_gallery, remove_from_gallery
-from imagehost_core.db.lists.word_index import delete_words, insert_words, update_words
+from imagehost_core.db.lists.gallery import (
+    IS_HIDDEN,
+    GalleryScope,
+    add_to_gallery,
+    refresh_gallery,
+    remove_from_gallery,
+)
+from imagehost_core.db.lists.word_index import delete_words, insert_words, publish_words, update_words
 from imagehost_core.db.rows import to_record, update_row
 from imagehost_core.ids import AccountId, AlbumId, ImageId
-from imagehost_core.models import NO_URLS, Image, UrlBuilder
+from imagehost_core.models import NO_URLS, Album, Image, UrlBuilder
 
 _UPDATABLE = ("album_id", "description", "is_public", "filename", "updated_at")
 _BATCH = 1_000
 """Ids that one query looks up."""
 _SELECT = "SELECT * FROM images AS item"
+_SELECT_IDS = "SELECT item.id FROM images AS item"
 _SELECT_DELIVERED = """
 SELECT item.*, accounts.signing_secret AS signing_secret, EXISTS (
     SELECT 1 FROM album_shares AS share WHERE share.id = :share AND share.album_id = item.album_id
@@ -174,6 +181,25 @@ class ImageRepository:
         rows = (queryable or self.database).fetch_all(sql, {"album": album_id})
         return tuple(ImageId(text(row, "id")) for row in rows)
 
+    def find_hidden(self, image_ids: Iterable[ImageId], queryable: Queryable) -> frozenset[ImageId]:
+        """Return those of some images that are public in a private album, which hides them from galleries."""
+        ids = queryable.dialect.texts("ids")
+        rows = queryable.fetch_all(
+            f"{_SELECT_IDS} WHERE item.id IN {ids} AND item.is_public = 1 AND {IS_HIDDEN}",
+            {"ids": json.dumps(list(image_ids))},
+        )
+        return frozenset(ImageId(text(row, "id")) for row in rows)
+
+    def ids_by_visibility(self, album_id: AlbumId, *, is_public: bool) -> tuple[ImageId, ...]:
+        """Return the ids of some public, or private, images of an album: 1,000 at most."""
+        # A constant, for the index of public images.
+        sql = (
+            f"{_SELECT_IDS} WHERE item.album_id = :album AND item.is_public = {int(is_public)} "
+            "ORDER BY item.created_at, item.id LIMIT :count"
+        )
+        rows = self.database.fetch_all(sql, {"album": album_id, "count": _BATCH})
+        return tuple(ImageId(text(row, "id")) for row in rows)
+
     def insert(self, transaction: Transaction, image: Image) -> None:
         """Insert an image."""
         # Two transactions that run at the same time do not choose the same number: that of the id is random.
@@ -202,6 +228,47 @@ class ImageRepository:
         if (image.album_id, image.is_public) != (before.album_id, before.is_public):
             count_image(transaction, before, image)
             refresh_gallery(transaction, GalleryScope.IMAGE, image.id)
+
+    def set_visibility(
+        self,
+        transaction: Transaction,
+        album: Album,
+        image_ids: Iterable[ImageId],
+        *,
+        is_public: bool,
+        now: datetime,
+    ) -> tuple[ImageId, ...]:
+        """Make images public or private, and return the ids of those that have changed.
+
+        Args:
+            transaction: The transaction.
+            album: The album that an image must be in to be changed.
+            image_ids: The images; those that are so already, or do not exist, are not changed.
+            is_public: Whether they become public.
+            now: Their new `updated_at`.
+        """
+        texts = transaction.dialect.texts("ids")
+        values: dict[str, SqlValue] = {"ids": json.dumps(list(image_ids)), "public": int(is_public)}
+        # The plus keeps SQLite from reading the index of all images of the album, rather than the ids.
+        rows = transaction.fetch_all(
+            f"{_SELECT_IDS} WHERE item.id IN {texts} "
+            "AND +item.album_id = :album AND item.is_public <> :public",
+            {**values, "album": album.id},
+        )
+        changed = tuple(ImageId(text(row, "id")) for row in rows)
+        if changed:
+            ids = json.dumps(changed)
+            transaction.execute(
+                f"UPDATE images SET is_public = :public, updated_at = :now WHERE id IN {texts}",  # noqa: S608
+                {**values, "ids": ids, "now": to_micros(now)},
+            )
+            publish_words(transaction, album.account_id, ids, is_public=is_public)
+            more = len(changed) if is_public else -len(changed)
+            add_to_counter(transaction, "accounts", "public_image_count", album.account_id, more)
+            add_to_counter(transaction, "albums", "public_image_count", album.id, more)
+            refresh_gallery(transaction, GalleryScope.IMAGES, ids)
+            transaction.invalidate(changed)
+        return changed
 
     def update_derivatives(self, transaction: Transaction, image: Image) -> None:
         """Update the derivatives of an image."""

@@ -74,7 +74,7 @@ async def create_album(request: WebRequest) -> Response[Any]:
             request.host.albums.create,
             name=form.get("name", ""),
             description=form.get("description", ""),
-            is_public=_is_public(form),
+            is_public=_boolean(form.get("is_public") or "true"),
         )
     except ValidationError as error:
         return await _show_albums(request, failure=error)
@@ -91,9 +91,13 @@ async def own_album(request: WebRequest, album_id: FromPath[str]) -> Response[An
 async def update_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Change an album, and show it."""
     form = request.fields
-    changes = {name: form[name] for name in ("name", "description") if name in form}
+    changes: dict[str, Any] = {name: form[name] for name in ("name", "description") if name in form}
+    if form.get("is_public"):
+        changes["is_public"] = _boolean(form["is_public"])
+    if form.get("images_public"):
+        changes["images_public"] = _boolean(form["images_public"])
     try:
-        await request.call(request.host.albums.update, album_id, is_public=_is_public(form), **changes)
+        await request.call(request.host.albums.update, album_id, **changes)
     except ValidationError as error:
         return await _show_album(request, album_id, failure=error)
     return see_other(request, f"/albums/{album_id}", "saved")
@@ -102,8 +106,13 @@ async def update_album(request: WebRequest, album_id: FromPath[str]) -> Response
 @page("/albums/{album_id:str}/delete", method="POST", sign_in=True)
 async def delete_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Delete an album, with its images if the form says so, and show the others."""
-    form = request.fields
-    await request.call(request.host.albums.delete, album_id, delete_images=form.get("images") == "delete")
+    choice = request.fields.get("images")
+    await request.call(
+        request.host.albums.delete,
+        album_id,
+        delete_images=choice == "delete",
+        images_public=choice == "publish",
+    )
     return see_other(request, "/albums", "deleted")
 
 
@@ -246,8 +255,9 @@ def _read_shared(request: WebRequest, album: Album, cursor: str | None) -> Page[
     return request.host.images.list(owner=owner, album_id=album, per_page=IMAGES_PER_PAGE, cursor=cursor)
 
 
-def _is_public(form: dict[str, str]) -> bool:
-    return BOOLEANS.get(form.get("is_public", "true").lower(), True)
+def _boolean(text: str) -> bool | str:
+    """Return the value of a boolean field; another text is an error of the core."""
+    return BOOLEANS.get(text.lower(), text)
 
 
 async def _show_albums(request: WebRequest, *, failure: ImageHostError | None = None) -> Response[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -21,7 +22,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.formats import FORMATS, UPLOADABLE, Format
-from imagehost_core.ids import ImageId
+from imagehost_core.ids import AlbumId, ImageId
 from imagehost_core.lists import ImageSort
 from imagehost_core.models import Album, Image, Page
 from imagehost_core.transform import TRANSFORM_PARAMETERS, Fit
@@ -48,9 +49,20 @@ SIGNED_SECONDS = 3_600
 THUMBNAIL = {"w": 320, "h": 320, "fit": "inside"}
 
 
-def read_albums(request: WebRequest) -> tuple[Album, ...]:
-    """Return the newest albums of the account."""
-    return request.host.albums.list(owner=request.account, per_page=MAX_ALBUMS).items
+def read_albums(request: WebRequest, album_id: AlbumId | str | None = None) -> tuple[Album, ...]:
+    """Return the newest albums of the account, for a choice, with the one that is chosen.
+
+    Args:
+        request: The request.
+        album_id: The chosen album, as received; one that the account does not have is left out.
+    """
+    albums, account = request.host.albums, request.account
+    newest = albums.list(owner=account, per_page=MAX_ALBUMS).items
+    if album_id is None or any(str(album.id) == str(album_id) for album in newest):
+        return newest
+    with suppress(NotFoundError):
+        return (*newest, albums.get(album_id, owner=account))
+    return newest
 
 
 def own_tiles(request: WebRequest, images: Iterable[Image]) -> list[tuple[Tile, Image]]:
@@ -184,9 +196,11 @@ async def update_image(request: WebRequest, image_id: FromPath[str]) -> Response
     changes: dict[str, Any] = {name: form[name] for name in ("filename", "description") if name in form}
     if "album_id" in form:
         changes["album_id"] = form["album_id"] or None
-    if form.get("is_public", "").lower() in BOOLEANS:
-        changes["is_public"] = BOOLEANS[form["is_public"].lower()]
     images = request.host.images
+    is_public = BOOLEANS.get(form.get("is_public", "").lower())
+    # The field that stays as it was is no request to publish an image that leaves a private album.
+    if is_public not in (None, (await request.call(images.get, image_id)).is_public):
+        changes["is_public"] = is_public
     try:
         await request.call(images.update, image_id, **changes)
     except ValidationError as error:
@@ -225,7 +239,7 @@ async def _show(
     failure: ImageHostError | None = None,
     signed_url: str = "",
 ) -> Response[Any]:
-    albums = await request.executors.database.run(read_albums, request)
+    albums = await request.executors.database.run(read_albums, request, image.album_id)
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
     ((tile, _),) = await request.executors.database.run(own_tiles, request, [image])
     camera = await request.executors.database.run(read_camera_data, request, image)

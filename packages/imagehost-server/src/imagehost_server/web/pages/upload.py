@@ -33,8 +33,8 @@ SHARED_ORIGINS = frozenset({"", "null"})
 
 @page("/upload", sign_in=True)
 async def upload_page(request: WebRequest) -> Response[Any]:
-    """Show the form."""
-    return await _show(request)
+    """Show the form; that of an album with its visibility as the preset."""
+    return await _show(request, request.query_params.get("album_id", ""))
 
 
 @page("/upload", method="POST", sign_in=True, is_multipart=True)
@@ -63,10 +63,14 @@ async def upload(request: WebRequest) -> Response[Any]:
     except ImageHostError as error:
         api_error = to_api_error(error)
         log_cause(api_error, error, request.id)
-        return await _show(request, failure=api_error)
+        return await _show(request, _album_id(parser), failure=api_error)
     finally:
         await executors.slow_writes.run(parser.close)
-    return await _show(request, images=outcome.images, errors=outcome.errors)
+    return await _show(request, _album_id(parser), images=outcome.images, errors=outcome.errors)
+
+
+def _album_id(parser: MultipartFormParser) -> str:
+    return dict(parser.fields).get("album_id", "")
 
 
 def _is_shared(request: WebRequest) -> bool:
@@ -93,19 +97,20 @@ def _to_api_form(form: ParsedForm) -> ParsedForm:
 
 async def _show(
     request: WebRequest,
+    album_id: str,
     *,
     failure: ImageHostError | None = None,
     images: list[Any] | None = None,
     errors: list[Any] | None = None,
 ) -> Response[Any]:
-    albums = await request.executors.database.run(read_albums, request)
+    albums = await request.executors.database.run(read_albums, request, album_id)
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
     return request.render(
         "upload.html",
+        album=next((album for album in albums if str(album.id) == album_id), None),
         albums=albums,
         failure=failure,
         images=images or [],
         errors=errors or [],
-        album_id=request.query_params.get("album_id", ""),
         has_variants=presenter.has_variants,
     )

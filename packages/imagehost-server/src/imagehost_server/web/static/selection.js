@@ -94,18 +94,22 @@ function start() {
     const ids = [...selected].map((item) => item.dataset.id);
     const byId = new Map([...selected].map((item) => [item.dataset.id, item]));
     let failed = 0;
+    let madePrivate = 0;
     bar.inert = true;
     try {
       for (let start = 0; start < ids.length; start += IDS_PER_REQUEST) {
         const chunk = ids.slice(start, start + IDS_PER_REQUEST);
-        const { results } = await request(method, path, { image_ids: chunk, ...body });
+        const { results, made_private_count } = await request(method, path, { image_ids: chunk, ...body });
+        madePrivate += made_private_count ?? 0;
         for (const result of results) {
+          if (result.made_private) showVisibility(byId.get(result.id), false);
           if (result.status === "failed") failed++;
           else onItem(byId.get(result.id), result.status);
         }
         status.textContent = say("progress", { done: Math.min(start + IDS_PER_REQUEST, ids.length), total: ids.length });
       }
-      status.textContent = failed ? counted("some_failed", failed) : texts.done;
+      const done = madePrivate ? `${texts.done}. ${counted("made_private", madePrivate)}` : texts.done;
+      status.textContent = failed ? counted("some_failed", failed) : done;
     } catch (error) {
       status.textContent = describe(error);
     } finally {

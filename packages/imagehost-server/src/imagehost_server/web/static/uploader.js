@@ -195,9 +195,19 @@ export function mountUploader(root) {
     form.querySelector("details").open = true;
     metadata.focus();
   };
-  const sayPlaces = () => (places.textContent = metadata.value === "true" ? texts.places_removed : texts.places_kept);
-  form.addEventListener("change", sayPlaces);
-  sayPlaces();
+  const visibility = form.elements.namedItem("is_public");
+  const album = form.elements.namedItem("album_id");
+  const audience = form.querySelector(".audience span");
+  /** Says who will see the images, and whether they tell places. */
+  const sayEffects = () => {
+    places.textContent = metadata.value === "true" ? texts.places_removed : texts.places_kept;
+    const isInPrivate = "private" in (album.selectedOptions[0]?.dataset ?? {});
+    const isPrivate = visibility.value === "false" || (visibility.value === "" && isInPrivate);
+    const ofPublic = isInPrivate ? texts.audience_links : texts.audience_public;
+    audience.textContent = isPrivate ? texts.audience_private : ofPublic;
+  };
+  form.addEventListener("change", sayEffects);
+  sayEffects();
   form.querySelector(".drop").after(element("p", { className: "places" }, places, change));
   // Options that were chosen before must not act unseen.
   form.querySelector("details").open = optionsOf(form).some((option) =>
@@ -227,7 +237,8 @@ function readOptions(form) {
   return fields;
 }
 
-const optionsOf = (form) => [...form.querySelectorAll("details [name]")];
+// What the page presets for its album is no choice.
+const optionsOf = (form) => [...form.querySelectorAll("details [name]:not([data-preset])")];
 
 function storeOptions(form) {
   const values = Object.fromEntries(optionsOf(form).map(({ name, value }) => [name, value]));
@@ -247,6 +258,8 @@ function restoreOptions(form) {
   }
   for (const [name, value] of Object.entries(values)) {
     const control = form.elements.namedItem(name);
+    // No choice of another day publishes what is uploaded into a private album.
+    if (name === "is_public" && (value === "true" || "preset" in control.dataset)) continue;
     const isChosen = name === "album_id" && control?.value !== "";
     if (control && !isChosen && (control.tagName !== "SELECT" || [...control.options].some((o) => o.value === value))) {
       control.value = value;
