@@ -192,5 +192,5 @@ def test_every_image_has_a_class_of_the_style_sheet_close_to_its_aspect_ratio(
     name = ratio_class(width, height)
     assert f".{name}{{" in ratio_styles()
     ratio = width / height
-    if 0.2 <= ratio <= 5:
+    if 1 / 3 <= ratio <= 3:
         assert abs(int(name[1:]) / 100 - ratio) <= 0.0101

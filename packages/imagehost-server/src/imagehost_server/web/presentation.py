@@ -2,7 +2,8 @@
 
 A grid has rows of equal height, whose images fill the width, without a script. An image's share of its row
 is proportional to its aspect ratio. The Content-Security-Policy of the pages forbids inline styles, so there
-is a class for each ratio from 0.2 to 5 in steps of 0.02; the image covers the difference of at most 1 %.
+is a class for each ratio from 1:3 to 3:1 in steps of 0.02; the image covers the difference. Of an image
+beyond these ratios, the middle fills a box of 1:2 or 3:1, so that no row is higher or lower for its sake.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import ImageId
 from imagehost_core.models import THUMB_SIDE, Image, UrlBuilder
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.transform import AUTO, Transform
+from imagehost_core.transform import AUTO, MAX_OUTPUT_PIXELS, Size, Transform
 from imagehost_server.web.catalog import Texts
 
 ROW_HEIGHT = 230
@@ -28,9 +29,14 @@ MAX_ENLARGEMENT = 2.2
 """The most times that an image is enlarged to fill its box in a row of the least height. If it is somewhat
 smaller than the box, a frame around it would stand out among photographs; icons would only be blurred."""
 
+EXTREME_RATIO = 3
+"""The ratio of its longer to its shorter side above which an image is tall or wide, and scrolls."""
+
 _STEP = 2
 
-_MIN, _MAX = 20, 500
+_MIN, _MAX = 34, 300
+
+_TALL_BOX = 50
 
 
 def ratio_class(width: int, height: int) -> str:
@@ -50,7 +56,14 @@ def tile_width(width: int, height: int) -> int:
 
 def fills_tile(width: int, height: int) -> bool:
     """Return whether an image fills its box; a smaller one has a box of its own size."""
-    return width * MAX_ENLARGEMENT >= tile_width(width, height)
+    return _tile_part(width, height).width * MAX_ENLARGEMENT >= tile_width(width, height)
+
+
+def shape(width: int, height: int) -> str:
+    """Return `tall`, `wide`, or "" for an image that is neither."""
+    if height > EXTREME_RATIO * width:
+        return "tall"
+    return "wide" if width > EXTREME_RATIO * height else ""
 
 
 def ratio_styles() -> str:
@@ -72,8 +85,24 @@ _LIGHTNESS = ("min(l,.5)", "max(l,.78)")
 
 
 def _hundredths(width: int, height: int) -> int:
+    if shape(width, height) == "tall":
+        return _TALL_BOX
     ratio = round(100 * width / height / _STEP) * _STEP
     return min(max(ratio, _MIN), _MAX)
+
+
+def _tile_part(width: int, height: int) -> Size:
+    """Return the size of the part of an image that its box in a grid shows, in the image's pixels."""
+    if not shape(width, height):
+        return Size(width, height)
+    return _part(width, height, _hundredths(width, height))
+
+
+def _part(width: int, height: int, hundredths: int) -> Size:
+    """Return the size of the largest part of an image with an aspect ratio."""
+    return Size(
+        max(1, min(width, height * hundredths // 100)), max(1, min(height, width * 100 // hundredths))
+    )
 
 
 WIDTHS = (320, 640, 1280, 1920)
@@ -81,6 +110,12 @@ WIDTHS = (320, 640, 1280, 1920)
 
 TILE_WIDTHS = (320, 640, 960)
 """Widths of variants in grids: a row of 230 CSS pixels on displays of density 1 and 2."""
+
+COVER_RATIO = 133
+"""The aspect ratio of the cover of an album, in hundredths."""
+
+_COLUMNS = "min(100vw, 1800px) - 408px", "100vw - 2rem"
+"""The widths of the image's column on its page: beside the details, and in narrow windows."""
 
 OFFERED_FORMATS = (Format.AVIF, Format.WEBP, Format.JPEG, Format.PNG)
 """Formats that the page of an image offers; an animation is offered as WebP and GIF."""
@@ -97,9 +132,10 @@ class Tile:
         alt: The alternative text.
         title: The text that is shown over it.
         page: The path of its page.
-        src: The URL of its thumbnail; of an animation, the first frame.
+        src: The URL of its thumbnail; of an animation, the first frame; of a tall or wide image, its middle.
         srcset: URLs of larger variants, for `srcset`; "" where the host restricts variants.
-        sizes: The width of the box, for `sizes`.
+        sizes: The width of the box, for `sizes` of an image that is loaded lazily.
+        cover: URLs of variants that fill the cover of an album, for `srcset`; "" where there is no `srcset`.
         width: The width of the image in pixels.
         height: The height of the image in pixels.
         box: The classes of the box.
@@ -115,6 +151,7 @@ class Tile:
     src: str
     srcset: str
     sizes: str
+    cover: str
     width: int
     height: int
     box: str
@@ -159,45 +196,83 @@ class ImagePresenter:
         restricts variants, its thumbnail plays.
         """
         box_width = tile_width(image.width, image.height)
+        is_small = not fills_tile(image.width, image.height)
+        is_cropped = self.has_variants and not is_small and shape(image.width, image.height) != ""
+        part = _tile_part(image.width, image.height) if is_cropped else None
         still = still_format(image) if self.has_variants else None
         return Tile(
             id=image.id,
             alt=alt_text(image),
             title=title_text(image),
             page=f"/i/{image.id}",
-            src=self.variant(image, min(image.width, TILE_WIDTHS[0]), still)
-            if still
+            src=self.variant(image, min((part or image).width, TILE_WIDTHS[0]), still, part)
+            if still or part
             else self._urls.thumb(image),
-            srcset=self.srcset(image, TILE_WIDTHS, still),
-            sizes=f"(max-width: {box_width}px) 100vw, {box_width}px",
+            srcset=self.srcset(image, TILE_WIDTHS, still, part),
+            sizes=("" if is_small else "auto, ") + f"(max-width: {box_width}px) 100vw, {box_width}px",
+            cover=self.srcset(image, TILE_WIDTHS, still, _part(image.width, image.height, COVER_RATIO)),
             width=image.width,
             height=image.height,
-            box=ratio_class(image.width, image.height)
-            + ("" if fills_tile(image.width, image.height) else " small"),
+            box=ratio_class(image.width, image.height) + (" small" if is_small else ""),
             placeholder=image.placeholder,
             animation=self.large(image) if still else "",
         )
 
-    def srcset(self, image: Image, widths: tuple[int, ...] = WIDTHS, fmt: Format | None = None) -> str:
-        """Return URLs of variants for `srcset`; by default the browser's `Accept` decides their format."""
+    def srcset(
+        self,
+        image: Image,
+        widths: tuple[int, ...] = WIDTHS,
+        fmt: Format | None = None,
+        part: Size | None = None,
+    ) -> str:
+        """Return URLs of variants for `srcset`.
+
+        Args:
+            image: The image.
+            widths: Their widths in pixels; an image that is smaller has its own instead.
+            fmt: The format; by default the browser's `Accept` decides.
+            part: The size of the middle of the image that they show; by default they show all of it.
+        """
         if not self.has_variants:
             return ""
-        return ", ".join(f"{self.variant(image, width, fmt)} {width}w" for width in _below(image, widths))
+        shown = {*_below(part or image, widths)}
+        if part is None and shape(image.width, image.height) == "wide":
+            shown.add(image.width)  # its box may be wider than any window
+        return ", ".join(f"{self.variant(image, width, fmt, part)} {width}w" for width in sorted(shown))
+
+    def sizes(self, image: Image) -> str:
+        """Return the width of the image on its page, for `sizes`.
+
+        It is limited by the column beside the details or, in narrow windows, by the window; and by the height
+        of the window. A tall image is limited by the column only, and a wide one by the height only.
+        """
+        kind, height = shape(image.width, image.height), "max(20rem, 100vh - 10rem)"
+        own = [f"{image.width}px"]
+        if kind != "tall":
+            own.append(f"{height} * {image.width / image.height:.5g}")
+        if kind == "wide":
+            return f"min({', '.join(own)})"
+        beside, below = (f"min({', '.join([column, *own])})" for column in _COLUMNS)
+        return f"(min-width: 960px) {beside}, {below}"
 
     def still(self, image: Image) -> str:
         """Return URLs of the first frame of an animation, for `srcset`; "" for other images."""
         fmt = still_format(image)
         return self.srcset(image, WIDTHS, fmt) if fmt else ""
 
-    def variant(self, image: Image, width: int, fmt: Format | None = None) -> str:
+    def variant(self, image: Image, width: int, fmt: Format | None = None, part: Size | None = None) -> str:
         """Return the URL of an image in a width.
 
         Args:
             image: The image.
             width: In pixels.
             fmt: The format; by default the browser's `Accept` decides.
+            part: The size of the middle of the image that is shown; by default it is shown as a whole.
         """
-        transform = Transform(width=None if width == image.width else width, format=fmt or AUTO)
+        if part is None:
+            transform = Transform(width=None if width == image.width else width, format=fmt or AUTO)
+        else:
+            transform = Transform(width=width, height=_height(part, width), format=fmt or AUTO)
         return self._urls.image(image, transform.to_query(), FORMATS[fmt].extensions[0] if fmt else None)
 
     def large(self, image: Image) -> str:
@@ -314,13 +389,14 @@ def _exposure_text(seconds: Fraction) -> str:
     return f"1/{round(1 / seconds)} s" if seconds < Fraction(1, 3) else f"{float(seconds):.3g} s"
 
 
-def _below(image: Image, widths: tuple[int, ...]) -> Iterator[int]:
+def _below(image: Image | Size, widths: tuple[int, ...]) -> Iterator[int]:
     """Yield the widths that do not enlarge an image; a smaller image has its own."""
     smaller = [width for width in widths if width < image.width]
-    yield from smaller
+    # What needs no new pixels is not limited.
+    yield from (width for width in smaller if width * _height(image, width) <= MAX_OUTPUT_PIXELS)
     if len(smaller) < len(widths):
         yield image.width
 
 
-def _height(image: Image, width: int) -> int:
+def _height(image: Image | Size, width: int) -> int:
     return max(1, round(image.height * width / image.width))

@@ -33,6 +33,7 @@ from imagehost_server.web.presentation import (
     ImagePresenter,
     Tile,
     camera_facts,
+    shape,
     size_text,
     still_format,
 )
@@ -81,7 +82,9 @@ def own_tiles(request: WebRequest, images: Iterable[Image]) -> list[tuple[Tile, 
         tile = evolve(presenter.tile(image), page=f"/images/{image.id}")
         if image.id in signed:
             animation = animations.get(image.id, "")
-            tile = evolve(tile, src=signed[image.id], srcset="", animation=animation, is_signed=True)
+            tile = evolve(
+                tile, src=signed[image.id], srcset="", cover="", animation=animation, is_signed=True
+            )
         tiles.append((tile, image))
     return tiles
 
@@ -259,7 +262,9 @@ async def _show(
         lifetimes=LIFETIMES,
         links=urls.links(image),
         master=urls.image(image),
+        shape=shape(image.width, image.height),
         signed_url=signed_url,
+        sizes=presenter.sizes(image),
         size=size_text(image.size, request.texts),
         srcset="" if tile.is_signed else presenter.srcset(image),
         still=(tile.src if tile.animation else "") if tile.is_signed else presenter.still(image),

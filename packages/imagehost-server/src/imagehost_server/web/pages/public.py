@@ -29,6 +29,7 @@ from imagehost_server.web.presentation import (
     PUBLIC_FACTS,
     ImagePresenter,
     camera_facts,
+    shape,
     size_text,
     title_text,
 )
@@ -89,7 +90,9 @@ async def image_values(request: WebRequest, image: Image, urls: UrlBuilder) -> d
         "image": image,
         "large": presenter.large(image),
         "master": urls.image(image),
+        "shape": shape(image.width, image.height),
         "size": size_text(image.size, request.texts),
+        "sizes": presenter.sizes(image),
         "srcset": presenter.srcset(image),
         "still": presenter.still(image),
         "title": title_text(image),

@@ -6,7 +6,8 @@ import { copyText } from "./clipboard.js";
 import { placeholderUrl } from "./thumbhash.js";
 import { zoomable } from "./zoom.js";
 
-const LARGE_WIDTHS = [1280, 1920];
+const WIDTHS = [320, 640, 960, 1280, 1920];
+const MAX_PIXELS = 40e6; // that the server renders
 const PATIENCE = 300; // milliseconds until an image that is being loaded is said to be
 const isMotionReduced = matchMedia("(prefers-reduced-motion: reduce)");
 const ICONS = {
@@ -146,9 +147,10 @@ function build(grid, texts) {
     };
     next.onerror = () => next === image && report("failed");
     image = next;
-    fit();
+    const width = fit();
     image.srcset = shown.srcset;
     image.src = shown.src;
+    if (width > WIDTHS.at(-1)) load(shown.full);
     report("");
     if (!image.complete) timer = setTimeout(report, PATIENCE, "loading");
     stage.replaceChildren(image);
@@ -161,15 +163,17 @@ function build(grid, texts) {
     for (const direction of [-1, 1]) preload(neighbour(direction));
   }
 
+  /** Fits the image into the stage, and returns its width there. */
   function fit() {
-    const [width, height] = ["width", "height"].map((name) => Number(current.querySelector("img").getAttribute(name)));
-    image.sizes = `${zoom.reset(image, width, height)}px`;
+    const width = zoom.reset(image, ...sizeOf(current));
+    image.sizes = `${width}px`;
+    return width;
   }
 
   function preload(anchor) {
     if (!anchor) return;
     const { src, srcset } = urls(anchor);
-    Object.assign(new Image(), { sizes: "100vw", srcset, src });
+    Object.assign(new Image(), { sizes: `${zoom.fittingWidth(...sizeOf(anchor))}px`, srcset, src });
   }
 
   function updateSteps() {
@@ -223,10 +227,12 @@ function build(grid, texts) {
   });
   dialog.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || info.contains(event.target)) return;
-    const [x, y] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [0, 0];
+    const page = stage.clientHeight * 0.9;
+    const [x, y] =
+      { ArrowLeft: [-80, 0], ArrowRight: [80, 0], ArrowUp: [0, -80], ArrowDown: [0, 80], PageUp: [0, -page], PageDown: [0, page] }[event.key] ?? [0, 0];
     if ("+-0".includes(event.key)) zoom.by({ "+": 1.5, "-": 1 / 1.5, 0: 0 }[event.key]);
-    else if (zoom.isZoomed() && (x || y)) zoom.pan(-80 * x, -80 * y);
-    else if (x) step(x * rightToLeft);
+    else if (zoom.canPan(x, y)) zoom.pan(-x, -y);
+    else if (x) step(Math.sign(x) * rightToLeft);
     else return;
     event.preventDefault();
   });
@@ -273,10 +279,19 @@ function urls(anchor) {
   // A signed URL is that of one size only.
   const full = parameters.has("sig") ? source.src : (animation ? base.replace(/\.\w+$/, "") : base) + share;
   if (animation && !isMotionReduced.matches) return { src: animation, srcset: "", full: animation };
-  const largest = source.srcset.split(", ").pop().split(" ")[0];
-  const larger = LARGE_WIDTHS.filter((width) => width < source.getAttribute("width") && largest);
-  const candidates = larger.map((width) => `${largest.replace(/([?&]w=)\d+/, `$1${width}`)} ${width}w`);
-  return { src: source.src, srcset: [source.srcset, ...candidates].filter(Boolean).join(", "), full };
+  const [width, height] = sizeOf(anchor);
+  // The tile of a tall or wide image shows a part of it, of a height `h`.
+  const smallest = source.srcset.split(" ")[0].replace(/&h=\d+/, "");
+  const smaller = WIDTHS.filter((each) => each < width && (each * each * height) / width <= MAX_PIXELS);
+  const widths = width <= WIDTHS.at(-1) ? [...smaller, width] : smaller;
+  const candidates = widths.map((each) => `${smallest.replace(/([?&]w=)\d+/, `$1${each}`)} ${each}w`);
+  return { src: source.src, srcset: smallest && candidates.join(", "), full };
+}
+
+/** Returns the width and height of the image of a tile, in its pixels. */
+function sizeOf(anchor) {
+  const source = anchor.querySelector("img");
+  return [Number(source.getAttribute("width")), Number(source.getAttribute("height"))];
 }
 
 /** Returns the URL of an image's public page; a private one has only that of its owner. */

@@ -1,7 +1,10 @@
-// Zoom and pan of an image in a box: by wheel, pinch, click and drag; swipes where it is not zoomed.
+// Zoom and pan of an image in a box: by wheel, pinch, click and drag; swipes in directions that it does not fill.
+//
+// A tall image first fills the width of the box, a wide one the height, and the wheel scrolls it.
 
 const SWIPE = 50; // CSS pixels
 const CLICK = 8;
+const EXTREME_RATIO = 3; // as in presentation.py
 
 /**
  * @param {HTMLElement} stage The box, in whose middle the image is.
@@ -10,19 +13,21 @@ const CLICK = 8;
 export function zoomable(stage, { onSwipe, onTapOutside, onZoom }) {
   const pointers = new Map();
   let image, width, height, full; // the size that fits the box, and the scale of one pixel to one CSS pixel
+  let rest = 1; // the scale at first, more than 1 for a tall or wide image
   let scale = 1;
   let x = 0;
   let y = 0;
   let start, moved, pinch;
 
-  const limit = (value, size, box) => {
-    const rest = Math.max(0, (size * scale - box) / 2);
-    return Math.min(rest, Math.max(-rest, value));
-  };
+  // How far the image can be moved from the middle; a fraction of a pixel is none.
+  const room = (size, box) => Math.max(0, Math.round(size * scale - box) / 2);
+  const roomX = () => room(width, stage.clientWidth);
+  const roomY = () => room(height, stage.clientHeight);
+  const limit = (value, most) => Math.min(most, Math.max(-most, value));
 
   function apply() {
-    x = limit(x, width, stage.clientWidth);
-    y = limit(y, height, stage.clientHeight);
+    x = limit(x, roomX());
+    y = limit(y, roomY());
     image.style.transform = scale === 1 ? "" : `translate(${x}px, ${y}px) scale(${scale})`;
     stage.classList.toggle("zoomed", scale > 1);
   }
@@ -32,7 +37,7 @@ export function zoomable(stage, { onSwipe, onTapOutside, onZoom }) {
     const next = Math.min(Math.max(full, 2) * 2, Math.max(1, target));
     x = px - ((px - x) * next) / scale;
     y = py - ((py - y) * next) / scale;
-    if (next > 1 && scale === 1) onZoom();
+    if (next > rest && scale <= rest) onZoom();
     scale = next;
     apply();
   }
@@ -41,10 +46,12 @@ export function zoomable(stage, { onSwipe, onTapOutside, onZoom }) {
     const box = stage.getBoundingClientRect();
     return [event.clientX - box.left - box.width / 2, event.clientY - box.top - box.height / 2];
   };
-  const toggle = (px, py) => zoomTo(scale > 1 ? 1 : full > 1.1 ? full : 2, px, py);
+  const toggle = (px, py) => zoomTo(scale > rest ? rest : full > 1.1 * rest ? full : 2 * rest, px, py);
 
   stage.addEventListener("wheel", (event) => {
     event.preventDefault();
+    // A pinch on a touchpad is a wheel with Ctrl.
+    if (rest > 1 && !event.ctrlKey) return roomX() > roomY() ? pan(-event.deltaX - event.deltaY, 0) : pan(-event.deltaX, -event.deltaY);
     zoomTo(scale * 1.002 ** -event.deltaY, ...fromMiddle(event));
   }, { passive: false });
   stage.addEventListener("pointerdown", (event) => {
@@ -81,8 +88,8 @@ export function zoomable(stage, { onSwipe, onTapOutside, onZoom }) {
     if (event.type === "pointercancel") return;
     if (!moved && isOnImage(event)) toggle(...fromMiddle(event));
     else if (!moved) onTapOutside();
-    else if (scale === 1 && Math.abs(dx) > SWIPE && Math.abs(dx) > Math.abs(dy)) onSwipe(Math.sign(dx), 0);
-    else if (scale === 1 && Math.abs(dy) > SWIPE) onSwipe(0, Math.sign(dy));
+    else if (Math.abs(dx) > Math.abs(dy)) Math.abs(dx) > SWIPE && roomX() === 0 && onSwipe(Math.sign(dx), 0);
+    else if (Math.abs(dy) > SWIPE && roomY() === 0) onSwipe(0, Math.sign(dy));
   };
   stage.addEventListener("pointerup", end);
   stage.addEventListener("pointercancel", end);
@@ -97,19 +104,29 @@ export function zoomable(stage, { onSwipe, onTapOutside, onZoom }) {
     apply();
   }
 
+  /** Returns the scales of a pixel of the file at which the whole image is seen, and at which it is shown first. */
+  function fits(imageWidth, imageHeight) {
+    const [across, down] = [Math.min(1, stage.clientWidth / imageWidth), Math.min(1, stage.clientHeight / imageHeight)];
+    const [whole, ratio] = [Math.min(across, down), imageWidth / imageHeight];
+    return { whole, first: ratio > EXTREME_RATIO ? down : ratio < 1 / EXTREME_RATIO ? across : whole };
+  }
+
   return {
+    /** Returns the width that an image of a size in pixels has at first. */
+    fittingWidth: (imageWidth, imageHeight) => Math.ceil(imageWidth * fits(imageWidth, imageHeight).first),
     /** Fits an image, whose file has a size in pixels, into the box; returns its width there. */
     reset: (shown, imageWidth, imageHeight) => {
+      const { whole, first } = fits(imageWidth, imageHeight);
       image = shown;
-      const fit = Math.min(1, stage.clientWidth / imageWidth, stage.clientHeight / imageHeight);
-      [width, height, full] = [imageWidth * fit, imageHeight * fit, 1 / fit];
+      [width, height, full, rest] = [imageWidth * whole, imageHeight * whole, 1 / whole, first / whole];
       image.style.width = `${width}px`;
       image.style.height = `${height}px`;
-      [scale, x, y] = [1, 0, 0];
+      // From its beginning.
+      [scale, x, y] = [rest, Infinity, Infinity];
       apply();
-      return Math.ceil(width);
+      return Math.ceil(width * scale);
     },
-    isZoomed: () => scale > 1,
+    canPan: (dx, dy) => (dx !== 0 && roomX() > 0) || (dy !== 0 && roomY() > 0),
     toggle,
     pan,
     by: (factor) => zoomTo(scale * factor),
