@@ -14,7 +14,7 @@ from PIL import Image
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import PREFIX, read_orientation, remove_thumbnail
-from imagehost_core.headers.metadata_blocks import xmp_of_new_pixels
+from imagehost_core.headers.xmp import xmp_of_new_pixels
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.strip_metadata import strip_metadata

@@ -15,6 +15,7 @@ from attrs.validators import ge, instance_of
 
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
+from imagehost_core.headers.further_images import NO_FURTHER_IMAGES, FurtherImages
 
 
 class MetadataKind(StrEnum):
@@ -49,7 +50,9 @@ class ImageHeader:
         orientation: EXIF tag 0x0112, 1 to 8; 1 if it is missing or invalid.
         is_upright_in_browsers: Whether browsers apply that orientation when they show the file.
         has_alpha: Whether the image can have transparent pixels.
-        end_offset: Offset in bytes of the end of the image; bytes after it are not part of it.
+        end_offset: Offset in bytes of the end of the image and of the further images that belong to it; bytes
+            after it are not part of the file.
+        further_images: The further images of a JPEG.
         scans: Number of scans of a JPEG, else 0.
         is_displayable: Whether browsers display the file as it is; false for lossless and arithmetic JPEG.
         canvas_extent: Width and height in pixels that contain all frames. It differs from the size for a GIF
@@ -68,6 +71,7 @@ class ImageHeader:
     is_upright_in_browsers: bool = True
     has_alpha: bool = False
     end_offset: int
+    further_images: FurtherImages = NO_FURTHER_IMAGES
     scans: int = 0
     is_displayable: bool = True
     canvas_extent: tuple[int, int] = Factory(lambda self: (self.width, self.height), takes_self=True)

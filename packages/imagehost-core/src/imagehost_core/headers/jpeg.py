@@ -9,13 +9,17 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
+from functools import partial
 
 from attrs import frozen
 
+from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import LABEL, PREFIX, scan_orientation
+from imagehost_core.headers.further_images import MPF_LABEL, find_further_images
 from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file
+from imagehost_core.headers.xmp import XMP_LABEL
 
 MAX_SEGMENTS = 2_048
 """The most segments of a JPEG. 100 scans with six tables each, an ICC profile in 255 segments and 4 MiB of
@@ -30,9 +34,11 @@ _MARKER = re.compile(rb"\xff[\xc0-\xc7\xc9-\xcf\xd8-\xef\xfe\xff]")
 of the pixels, 0xFF01 and 0xFFD0 to 0xFFD7 (restarts) have no segment, and the rest is reserved: decoders stop
 there."""
 
+_START_OF_IMAGE, _END_OF_IMAGE = b"\xff\xd8", b"\xff\xd9"
 _FILL = 0xFF
 _SOI, _EOI, _SOS, _COM = 0xD8, 0xD9, 0xDA, 0xFE
 _APP = range(0xE0, 0xF0)
+XMP_MARKER, MPF_MARKER = 0xE1, 0xE2
 _FRAMES = {0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA}
 """Baseline, extended, progressive and lossless Huffman; sequential and progressive arithmetic."""
 _UNSUPPORTED_FRAMES = {0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF, 0xDE, 0xDF}
@@ -44,7 +50,7 @@ _ARITHMETIC_FRAMES = {0xC9, 0xCA}
 
 _LABELS = (
     (0xE1, LABEL, MetadataKind.EXIF),
-    (0xE1, b"http://ns.adobe.com/xap/1.0/\0", MetadataKind.XMP),
+    (0xE1, XMP_LABEL, MetadataKind.XMP),
     (0xE1, b"http://ns.adobe.com/xmp/extension/\0", MetadataKind.XMP),
     (0xE2, b"ICC_PROFILE\0", MetadataKind.ICC),
     (0xED, b"Photoshop 3.0\0", MetadataKind.IPTC),
@@ -56,9 +62,8 @@ _LONGEST_LABEL = max(len(label) for _, label, _ in _LABELS)
 def read(reader: HeaderReader) -> ImageHeader:
     """Return the header of a JPEG.
 
-    The end is the first end-of-image marker: thumbnails are within segments, and the further images of MPO
-    and gain-map files follow after it. Without that marker it is the end of the file if pixels come before:
-    only a decoder can tell whether some are missing.
+    The image ends at the first end-of-image marker: thumbnails are within segments. Without that marker it
+    ends with the file if pixels come before: only a decoder can tell whether some are missing.
 
     Raises:
         ValidationError: The structure is damaged.
@@ -69,8 +74,9 @@ def read(reader: HeaderReader) -> ImageHeader:
     scans = 0
     metadata = MetadataCounter()
     exif_span: tuple[int, int] | None = None
+    mpf_span: tuple[int, int] | None = None
     in_pixels = False
-    for code, start, end in _segments(reader):
+    for code, start, end in segments(reader):
         if in_pixels and scans == 1 and 8 * (start - 2 - first_pixels) < least_bits:
             expected = f"at least {_ceil(least_bits, 8):,} bytes for the pixels of the first scan of a JPEG"
             raise damaged_file(expected, f"{start - 2 - first_pixels:,}")
@@ -90,17 +96,24 @@ def read(reader: HeaderReader) -> ImageHeader:
                 least_bits = frame.least_bits(reader.read_exactly(start, end - start))
                 exif_span = metadata.exif_span
         elif code in _APP or code == _COM:
-            metadata.add(_metadata_kind(code, reader.peek(start + 2, _LONGEST_LABEL)), start + 2, end)
+            content = reader.peek(start + 2, _LONGEST_LABEL)
+            metadata.add(_metadata_kind(code, content), start + 2, end)
+            if code == MPF_MARKER and content.startswith(MPF_LABEL) and mpf_span is None:
+                mpf_span = start + 2 + len(MPF_LABEL), end
     if frame is None or not scans:
         raise damaged_file("a JPEG with pixels", "one that ends before them")
     orientation = scan_orientation(reader, exif_span)
+    further = find_further_images(
+        reader, end, mpf_span, _xmp_packet(reader, metadata), partial(_end_of_image, reader)
+    )
     return ImageHeader(
         format=Format.JPEG,
         width=frame.width,
         height=frame.height,
         orientation=orientation.value,
         is_upright_in_browsers=orientation.is_applied_by_browsers(len(PREFIX)),
-        end_offset=end,
+        end_offset=max(end, *(stop for _, stop in further.spans)) if further.spans else end,
+        further_images=further,
         scans=scans,
         is_displayable=frame.code in _DISPLAYABLE_FRAMES,
         metadata=metadata.kinds,
@@ -117,7 +130,7 @@ def find_exif(reader: HeaderReader) -> tuple[int, int] | None:
     Raises:
         ValidationError: The structure before the pixels is damaged.
     """
-    for code, start, end in _segments(reader):
+    for code, start, end in segments(reader):
         if code in (_SOS, _EOI):
             break
         if code in _APP and _metadata_kind(code, reader.peek(start + 2, len(LABEL))) is MetadataKind.EXIF:
@@ -125,14 +138,41 @@ def find_exif(reader: HeaderReader) -> tuple[int, int] | None:
     return None
 
 
-def _segments(reader: HeaderReader) -> Iterator[tuple[int, int, int]]:
+def _xmp_packet(reader: HeaderReader, metadata: MetadataCounter) -> bytes:
+    """Return the first XMP packet, with its label: the one that is not divided into segments."""
+    for kind, start, end in metadata.spans:
+        if kind is MetadataKind.XMP and reader.peek(start, len(XMP_LABEL)) == XMP_LABEL:
+            return reader.peek(start, end - start)
+    return b""
+
+
+def _end_of_image(reader: HeaderReader, start: int, stop: int) -> int | None:
+    """Return the offset of the end of the image that begins at `start` and ends at `stop` or before.
+
+    Returns:
+        `None` if there is none.
+    """
+    reader = reader.until(stop)
+    if reader.peek(start, 2) != _START_OF_IMAGE:
+        return None
+    try:
+        *_, (code, _, end) = segments(reader, start + 2)
+    except ValidationError:
+        return None
+    return end if code == _EOI and reader.peek(end - 2, 2) == _END_OF_IMAGE else None
+
+
+def segments(reader: HeaderReader, offset: int = 2) -> Iterator[tuple[int, int, int]]:
     """Yield the marker of each segment and the offsets of its length and of its end; last those of EOI.
 
     If the end-of-image marker is missing, it is yielded with the end of the file.
+
+    Args:
+        reader: The file.
+        offset: Offset of the first byte after the start-of-image marker.
     """
     padding = 0
     in_pixels = False
-    offset = 2
     while True:
         start = reader.search(_MARKER, offset, 2)
         if start is None and not in_pixels:

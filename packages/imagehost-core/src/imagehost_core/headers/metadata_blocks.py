@@ -15,11 +15,11 @@ from attrs import frozen
 from imagehost_core.formats import Format
 from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.reader import HeaderReader
+from imagehost_core.headers.xmp import XMP_LABEL
 
 MAX_BLOCK_BYTES = 4 * 2**20
 """The most bytes of a block that are read; the metadata of a stored image has fewer."""
 
-_XMP_LABEL = b"http://ns.adobe.com/xap/1.0/\0"
 _XMP_EXTENSION_LABEL = b"http://ns.adobe.com/xmp/extension/\0"
 _XMP_EXTENSION_HEADER = len(_XMP_EXTENSION_LABEL) + 32 + 4 + 4
 """Bytes before a part of a long packet: the label, its hash, its length, and the offset (XMP part 3)."""
@@ -72,7 +72,7 @@ def _jpeg(reader: HeaderReader, start: int, end: int) -> bytes:
     segment = _unchanged(reader, start, end)
     if segment.startswith(_XMP_EXTENSION_LABEL):
         return segment[_XMP_EXTENSION_HEADER:]
-    return segment.removeprefix(_XMP_LABEL).removeprefix(_IPTC_LABEL)
+    return segment.removeprefix(XMP_LABEL).removeprefix(_IPTC_LABEL)
 
 
 def _png(reader: HeaderReader, start: int, end: int) -> bytes:
@@ -113,7 +113,7 @@ def _raw_profile(text: bytes) -> bytes:
     parts = text.split(None, 2)
     digits = _NO_DIGIT.sub(b"", parts[2]) if len(parts) == 3 else b""
     data = bytes.fromhex(digits[: len(digits) // 2 * 2].decode())
-    return data.removeprefix(_XMP_LABEL)
+    return data.removeprefix(XMP_LABEL)
 
 
 _UNWRAP: dict[Format, Callable[[HeaderReader, int, int], bytes]] = {Format.JPEG: _jpeg, Format.PNG: _png}
@@ -136,26 +136,3 @@ def decode(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return raw.decode("latin-1")
-
-
-_XMP_ORIENTATION = re.compile(rb"(:Orientation(?:\s{0,20}=\s{0,20}[\"']|>)\s{0,20})[2-8]")
-_XMP_ATTRIBUTES = re.compile(
-    rb"\s(?:hdrgm:\w{1,40}|xmpNote:HasExtendedXMP)\s{0,20}=\s{0,20}(?:\"[^\"]{0,200}\"|'[^']{0,200}')"
-    rb"|<hdrgm:\w{1,40}>[^<]{0,200}</hdrgm:\w{1,40}>"
-)
-_XMP_ELEMENTS = (b"Container:Directory", b"xmp:Thumbnails")
-
-
-def xmp_of_new_pixels(xmp: bytes) -> bytes:
-    """Return a packet with orientation 1, and without what belongs to other images of the file.
-
-    These are its thumbnails, a gain map (`hdrgm` and the directory of the container) and further packets.
-    """
-    xmp = _XMP_ATTRIBUTES.sub(b"", _XMP_ORIENTATION.sub(rb"\g<1>1", xmp))
-    for name in _XMP_ELEMENTS:
-        parts, offset, closing = [], 0, b"</%b>" % name
-        while (begin := xmp.find(b"<" + name, offset)) >= 0 and (end := xmp.find(closing, begin)) >= 0:
-            parts.append(xmp[offset:begin])
-            offset = end + len(closing)
-        xmp = b"".join((*parts, xmp[offset:]))
-    return xmp

@@ -40,6 +40,10 @@ class HeaderReader:
         self._base = 0
         self._parts = 0
 
+    def until(self, end: int) -> HeaderReader:
+        """Return a view of the same file that ends at an offset, at most at that of this one."""
+        return HeaderReader(self._file, min(end, self.size))
+
     def count_parts(self, limit: int, parts: int = 1) -> None:
         """Count parts (segments, chunks, blocks) of the file.
 

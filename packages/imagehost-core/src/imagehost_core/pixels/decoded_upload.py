@@ -9,19 +9,13 @@ from PIL import Image, JpegImagePlugin
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import remove_thumbnail, reset_orientation
-from imagehost_core.headers.metadata_blocks import xmp_of_new_pixels
+from imagehost_core.headers.xmp import xmp_of_new_pixels
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.animation import Animation, read_animation
 from imagehost_core.pixels.colour import NormalizedImage, normalize, to_srgb
-from imagehost_core.pixels.decode import (
-    TRANSPOSED,
-    apply_orientation,
-    complete_jpeg,
-    open_image,
-)
+from imagehost_core.pixels.corrections import correct
+from imagehost_core.pixels.decode import TRANSPOSED, apply_orientation, open_image
 from imagehost_core.pixels.encode import Metadata
-from imagehost_core.pixels.orientation import standardize_orientation
-from imagehost_core.pixels.png import repair_checksums
 
 # The default quality of a master: about that of the upload.
 #
@@ -58,7 +52,7 @@ class DecodedUpload:
     """A decoded upload.
 
     Attributes:
-        data: The uploaded file, without damaged metadata.
+        data: The uploaded file, corrected.
         is_repaired: Whether `data` differs from the uploaded bytes.
         format: The format of the uploaded file.
         animation: The upright frames in mode `RGB` or `RGBA`: several in sRGB, one in the colour profile of
@@ -100,22 +94,13 @@ class DecodedUpload:
         return to_srgb(NormalizedImage(self.first, self.profile))
 
 
-def repair(fmt: Format, data: bytes) -> bytes:
-    """Return a file that decoders accept and browsers show upright, if EXIF of its format can tell them to.
-
-    A PNG with wrong checksums and a JPEG without an end are repaired.
-    """
-    repairs = {Format.PNG: repair_checksums, Format.JPEG: complete_jpeg}
-    return standardize_orientation(fmt, repairs[fmt](data) if fmt in repairs else data)
-
-
 def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
     """Decode all frames of an upload.
 
     Raises:
         ValidationError: The decoder rejects the file.
     """
-    uploaded, data = data, repair(job.format, data)
+    uploaded, data = data, correct(job.format, data)
     source = open_image(job.format, data)
     orientation = source.orientation
     profiles: list[bytes | None] = []

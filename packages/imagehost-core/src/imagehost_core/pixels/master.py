@@ -19,6 +19,7 @@ from imagehost_core.headers.exif import UPRIGHT, exif_of_orientation
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.animation import encode_animation
 from imagehost_core.pixels.codecs import CODECS, HUGE_PIXELS
+from imagehost_core.pixels.corrections import with_exif
 from imagehost_core.pixels.decode import decoder_errors
 from imagehost_core.pixels.decoded_upload import DecodedUpload
 from imagehost_core.pixels.encode import (
@@ -29,7 +30,6 @@ from imagehost_core.pixels.encode import (
     encode,
     is_line_art,
 )
-from imagehost_core.pixels.orientation import with_exif
 from imagehost_core.pixels.strip_metadata import strip_metadata, webp_bitstreams
 from imagehost_core.transform import Size
 

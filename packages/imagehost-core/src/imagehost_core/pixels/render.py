@@ -15,6 +15,7 @@ from imagehost_core.jobs import RenderJob, RenderResult
 from imagehost_core.pixels import resize
 from imagehost_core.pixels.animation import encode_animation, read_animation
 from imagehost_core.pixels.colour import WHITE, flatten_on_white, normalize, to_srgb
+from imagehost_core.pixels.corrections import correct
 from imagehost_core.pixels.decode import (
     TRANSPOSED,
     SourceImage,
@@ -22,7 +23,6 @@ from imagehost_core.pixels.decode import (
     open_image,
     suppress_warnings,
 )
-from imagehost_core.pixels.decoded_upload import repair
 from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, encode, encode_lossless, is_line_art
 from imagehost_core.pixels.format_choice import choose_lossless, choose_lossy, is_worth_its_bytes
 from imagehost_core.pixels.strip_metadata import WEBP_HEADER_BYTES, iter_riff_chunks, strip_metadata
@@ -116,13 +116,13 @@ def render(job: RenderJob, source_format: Format, data: bytes) -> tuple[RenderRe
 
 
 def render_upload(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, list[bytes]]:
-    """Render a file that is not stored: it is repaired as an upload is, and damage is an error of the file.
+    """Render a file that is not stored: it is corrected as an upload is, and damage is an error of the file.
 
     Raises:
         ValidationError: The decoder rejects the file.
         BadRequestError: As for `render`.
     """
-    return _render(job, fmt, repair(fmt, data))
+    return _render(job, fmt, correct(fmt, data))
 
 
 def _render(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, list[bytes]]:
