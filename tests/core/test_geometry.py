@@ -1,7 +1,7 @@
 """Plans equal published cases, and have the properties of each fit for every size.
 
 `data/fit_cases.json` has sizes published in the tests and documentation of sharp, weserv, imagor, imgix and
-Cloudflare.
+Cloudflare; `data/fit_cases_without_enlargement.json` has those of sharp 0.35.5 with `withoutEnlargement`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from imagehost_core.transform import (
     plan,
 )
 
-CASES = json.loads((Path(__file__).parent / "data" / "fit_cases.json").read_text(encoding="utf-8"))
+DATA = Path(__file__).parent / "data"
+CASES = json.loads((DATA / "fit_cases.json").read_text(encoding="utf-8"))
+SHRINK_ONLY = json.loads((DATA / "fit_cases_without_enlargement.json").read_text(encoding="utf-8"))
 
 SOURCES = st.builds(Size, st.integers(1, 16_384), st.integers(1, 16_384))
 SMALL = st.builds(Size, st.integers(1, 60), st.integers(1, 60))
@@ -62,6 +64,29 @@ def test_the_output_is_as_published(case: dict[str, str]) -> None:
 def test_the_published_cases_include_every_fit() -> None:
     assert {parse_transform(case["query"]).fit for case in CASES} == set(Fit)
     assert len(CASES) == 47
+
+
+def test_without_enlargement_the_output_is_that_of_sharp() -> None:
+    assert {parse_transform(case["query"]).fit for case in SHRINK_ONLY} == set(Fit)
+    for case in SHRINK_ONLY:
+        steps = plan(size(case["source"]), parse_transform(case["query"]), enlarge=False)
+        assert steps.output == size(case["output"]), case
+
+
+@given(SOURCES | SMALL, TRANSFORMS)
+@example(Size(1, 10), Transform(2))
+@example(Size(3, 2), Transform(3, 3, fit=Fit.OUTSIDE))
+def test_without_enlargement_no_image_is_larger_than_it_is(source: Size, transform: Transform) -> None:
+    try:
+        enlarged, steps = plan(source, transform), plan(source, transform, enlarge=False)
+    except BadRequestError:
+        assume(False)
+    assert steps.resize.width <= source.width
+    assert steps.resize.height <= source.height
+    assert transform.fit is Fit.CONTAIN or steps.output.width <= source.width
+    assert transform.fit is Fit.CONTAIN or steps.output.height <= source.height
+    if enlarged.resize.width <= source.width and enlarged.resize.height <= source.height:
+        assert steps == enlarged
 
 
 @given(SOURCES, TRANSFORMS, st.none() | st.sampled_from([info.max_side for info in FORMATS.values()]))

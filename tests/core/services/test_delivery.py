@@ -36,7 +36,7 @@ from imagehost_core.services import delivery
 from imagehost_core.services import rendering as renders
 from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.settings import DeliverySettings, RenderingSettings, Settings
-from imagehost_core.testing import make_image
+from imagehost_core.testing import make_image, memory_host
 from imagehost_core.transform import parse_transform
 
 ONE_WORKER = Settings(base_url="https://img.example/v1", rendering=RenderingSettings(processes=1))
@@ -292,6 +292,23 @@ def test_a_variant_that_needs_no_new_pixels_is_the_stored_file(
     assert job.keeps_file is keeps
     with PILImage.open(io.BytesIO(host.render(photo, query).data)) as shown:
         assert shown.size == (job.plan.output.width, job.plan.output.height)
+
+
+def test_a_host_that_does_not_enlarge_sends_the_stored_file_for_every_larger_size(
+    samples: dict[str, bytes],
+) -> None:
+    with memory_host(attrs.evolve(ONE_WORKER, delivery=DeliverySettings(enlarge=False))) as host:
+        image = host.upload(samples["photo.jpg"], owner=host.accounts.create("ann"), convert_to_webp=False)
+        for query in (
+            "w=3840",
+            "w=3840&h=2160",
+            "h=8192&fit=outside",
+            "w=121&h=91&fit=fill",
+            "w=3840&fm=jpg",
+        ):
+            assert host.render(image, query).data == host.render(image, "fm=jpg").data
+        padded = host.render(image, "w=200&h=200&fit=contain")
+        assert (padded.width, padded.height) == (200, 200)
 
 
 def test_the_size_of_a_huge_image_is_no_bad_request(host: ImageHost, photo: Image) -> None:

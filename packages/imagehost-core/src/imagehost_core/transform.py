@@ -365,25 +365,27 @@ class Plan:
         return self.resize.width < self.output.width or self.resize.height < self.output.height
 
 
-def plan(source: Size, transform: Transform, *, max_side: int | None = None) -> Plan:
+def plan(source: Size, transform: Transform, *, max_side: int | None = None, enlarge: bool = True) -> Plan:
     """Return the geometry of a transform.
 
     Args:
         source: The size of the upright image (EXIF orientation applied).
         transform: The requested transform; only its width, height and fit are used.
         max_side: The maximum side that the output's format supports, in pixels.
+        enlarge: Whether the image may be enlarged; if not, the output can be smaller than requested, except
+            for `contain`, which pads.
 
     Raises:
         BadRequestError: The output exceeds `MAX_OUTPUT_PIXELS` or `max_side`.
     """
-    result = _plan(source, transform)
+    result = _plan(source, transform, enlarge)
     _require_output_size(result.output, max_side)
     return result
 
 
-def keeps_size(source: Size, transform: Transform) -> bool:
+def keeps_size(source: Size, transform: Transform, *, enlarge: bool = True) -> bool:
     """Return whether a transform leaves every pixel of the upright image where it is."""
-    return transform.width in (None, source.width) and transform.height in (None, source.height)
+    return _plan(source, transform, enlarge) == Plan.unchanged(source)
 
 
 def frame_step(output: Size, frames: int) -> int:
@@ -396,15 +398,32 @@ def frame_step(output: Size, frames: int) -> int:
     return -(-frames // max(1, MAX_OUTPUT_PIXELS // output.pixels))
 
 
-def _plan(source: Size, transform: Transform) -> Plan:
+def _plan(source: Size, transform: Transform, enlarge: bool) -> Plan:
+    resize = _resize(source, transform)
+    if not enlarge:
+        resize = _without_enlargement(source, resize, transform.fit)
+    if transform.width is None or transform.height is None:
+        return Plan.unchanged(resize)
+    return _FITS[transform.fit](resize, Size(transform.width, transform.height))
+
+
+def _resize(source: Size, transform: Transform) -> Size:
+    """Return the size to which the whole image is resized."""
     width, height = transform.width, transform.height
     if transform.fit is Fit.FILL:
-        return Plan.unchanged(Size(width or source.width, height or source.height))
+        return Size(width or source.width, height or source.height)
     if width is not None and height is not None:
-        return _FITS[transform.fit](source, Size(width, height))
+        is_within = transform.fit in (Fit.CONTAIN, Fit.INSIDE)
+        return (_inside if is_within else _outside)(source, Size(width, height))
     if width is not None:
-        return Plan.unchanged(_to_width(source, width))
-    return Plan.unchanged(source if height is None else _to_height(source, height))
+        return _to_width(source, width)
+    return source if height is None else _to_height(source, height)
+
+
+def _without_enlargement(source: Size, resize: Size, fit: Fit) -> Size:
+    """Return the size without enlargement, as sharp's `withoutEnlargement` does: by axis for `fill` only."""
+    smaller = Size(min(source.width, resize.width), min(source.height, resize.height))
+    return smaller if fit is Fit.FILL or smaller == resize else source
 
 
 def _to_width(source: Size, width: int) -> Size:
@@ -435,26 +454,31 @@ def _inside(source: Size, box: Size) -> Size:
     return _to_width(source, box.width) if _is_wider(source, box) else _to_height(source, box.height)
 
 
-def _cover(source: Size, box: Size) -> Plan:
-    resize = _outside(source, box)
+def _cover(resize: Size, box: Size) -> Plan:
+    output = Size(min(box.width, resize.width), min(box.height, resize.height))
     # sharp's CalculateCrop: the odd pixel is cut off at the left and top.
-    crop = Point((resize.width - box.width + 1) // 2, (resize.height - box.height + 1) // 2)
-    return Plan(resize=resize, crop=crop, pad=ORIGIN, output=box)
+    crop = Point((resize.width - output.width + 1) // 2, (resize.height - output.height + 1) // 2)
+    return Plan(resize=resize, crop=crop, pad=ORIGIN, output=output)
 
 
-def _contain(source: Size, box: Size) -> Plan:
-    resize = _inside(source, box)
+def _contain(resize: Size, box: Size) -> Plan:
     # sharp's CalculateEmbedPosition: the odd pixel is added at the right and bottom.
     pad = Point((box.width - resize.width) // 2, (box.height - resize.height) // 2)
     return Plan(resize=resize, crop=ORIGIN, pad=pad, output=box)
 
 
+def _uncropped(resize: Size, _box: Size) -> Plan:
+    return Plan.unchanged(resize)
+
+
 _FITS: dict[Fit, Callable[[Size, Size], Plan]] = {
     Fit.COVER: _cover,
     Fit.CONTAIN: _contain,
-    Fit.INSIDE: lambda source, box: Plan.unchanged(_inside(source, box)),
-    Fit.OUTSIDE: lambda source, box: Plan.unchanged(_outside(source, box)),
+    Fit.FILL: _uncropped,
+    Fit.INSIDE: _uncropped,
+    Fit.OUTSIDE: _uncropped,
 }
+"""What becomes of the resized image for a requested width and height."""
 
 
 def _require_output_size(output: Size, max_side: int | None) -> None:

@@ -348,7 +348,7 @@ class ImageResolver:
         if allow_master and transform.format in (None, image.format):
             # The other half was the tag of versions that sent every master as it is stored.
             return _resolved(image, None, None, image.format, image.sha256[32:])
-        job = new_job(image, transform, self._settings.avif_speed, accept)
+        job = new_job(image, transform, self._settings, accept)
         key, varies = cache_key(job), transform.format is AUTO
         return _resolved(image, key, job, job.format, f"{image.sha256[:16]}-{key}", varies=varies)
 

@@ -25,6 +25,7 @@ from imagehost_core.jobs import RenderJob, derivative_sizes, pick_derivative, pi
 from imagehost_core.limits import account_key
 from imagehost_core.models import Image, ImageInfo
 from imagehost_core.pixels import codec_fingerprint
+from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps
 from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import derivative_name, recorded_checksum
@@ -222,45 +223,33 @@ def choose_source(image: Image, job: RenderJob) -> RenderSource:
     return RenderSource(MASTER, size)
 
 
-def choose_formats(transform: Transform, image: Image | ImageInfo, accept: str = "") -> tuple[Format, ...]:
-    """Return the formats among which the image decides, for `AUTO`; otherwise none.
-
-    An image with too many pixels to be encoded is sent as it is stored.
-
-    Args:
-        transform: The transform.
-        image: The image.
-        accept: The request's `Accept` header.
-    """
-    size = Size(image.width, image.height)
-    if transform.format is not AUTO or (keeps_size(size, transform) and size.pixels > MAX_OUTPUT_PIXELS):
-        return ()
-    output = plan(size, transform).output
-    return negotiate(accept, animated=image.is_animated, side=max(output.width, output.height))
-
-
-def new_job(image: Image | ImageInfo, transform: Transform, speed: int, accept: str = "") -> RenderJob:
+def new_job(
+    image: Image | ImageInfo, transform: Transform, settings: DeliverySettings, accept: str = ""
+) -> RenderJob:
     """Return the job that renders a variant.
 
     Args:
         image: The image.
         transform: The transform.
-        speed: The preferred speed of the AVIF encoder.
+        settings: Whether images are enlarged, and the preferred speed of the AVIF encoder.
         accept: The request's `Accept` header, for `AUTO`.
     """
     size = Size(image.width, image.height)
-    choices = choose_formats(transform, image, accept)
+    geometry = partial(plan, size, transform, enlarge=settings.enlarge)
+    is_native = keeps_size(size, transform, enlarge=settings.enlarge)
+    choices: tuple[Format, ...] = ()
+    # An image with too many pixels to be encoded is sent as it is stored.
+    if transform.format is AUTO and not (is_native and size.pixels > MAX_OUTPUT_PIXELS):
+        output = geometry().output
+        choices = negotiate(accept, animated=image.is_animated, side=max(output.width, output.height))
     requested = transform.format if isinstance(transform.format, Format) else image.format
     fmt = choices[0] if choices else requested
     animated = image.is_animated and FORMATS[fmt].animated
-    keeps_pixels = transform.quality is None and keeps_size(size, transform)
     has_all_frames = FORMATS[image.format].animated or not image.is_animated
     is_sent = accept_weight(accept, image.format) > 0 if choices else fmt is image.format
-    keeps_file = keeps_pixels and has_all_frames and is_sent
-    if keeps_file and not choices:
-        steps = Plan.unchanged(size)
-    else:
-        steps = plan(size, transform, max_side=FORMATS[fmt].max_side)
+    keeps_file = is_native and transform.quality is None and has_all_frames and is_sent
+    is_kept = keeps_file and not choices
+    steps = Plan.unchanged(size) if is_kept else geometry(max_side=FORMATS[fmt].max_side)
     # Where the format is not decided yet, its default is the encoder's.
     default = None if choices else FORMATS[fmt].default_quality
     return RenderJob(
@@ -268,7 +257,7 @@ def new_job(image: Image | ImageInfo, transform: Transform, speed: int, accept: 
         format=fmt,
         quality=transform.quality or default if FORMATS[fmt].has_quality else None,
         animated=animated,
-        avif_speed=avif_speed(steps.output.pixels, speed) if fmt is Format.AVIF else None,
+        avif_speed=avif_speed(steps.output.pixels, settings.avif_speed) if fmt is Format.AVIF else None,
         frame_step=frame_step(steps.output, image.frames) if animated else 1,
         keeps_file=keeps_file,
         choices=choices,

@@ -81,7 +81,7 @@ def render(
     data = _read(source)
     header = scan(BytesIO(data), len(data))
     info, data = _describe(header, len(data)), data[: header.end_offset]
-    job = new_job(info, transform, DeliverySettings().avif_speed)
+    job = new_job(info, transform, DeliverySettings())
     if not header.is_displayable:
         job = evolve(job, keeps_file=False)
     if sandbox is False:

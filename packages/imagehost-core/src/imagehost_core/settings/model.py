@@ -249,6 +249,8 @@ class DeliverySettings:
         max_age_seconds: The `max-age` of public images in `Cache-Control`, for browsers.
         shared_max_age_seconds: Their `s-maxage`, for shared caches (RFC 9111, section 5.2.2.10). With 0 these
             store nothing or revalidate, so that they never serve a deleted image.
+        enlarge: Whether images are enlarged for a larger width or height; if not, a variant is at most as
+            large as its image, or padded for `fit=contain`.
         avif_speed: The speed of the AVIF encoder, from 0, the slowest and best, to 10.
         variants_per_image: The largest number of cached variants of an image; when it is exceeded, the least
             recently used eighth is evicted.
@@ -265,6 +267,7 @@ class DeliverySettings:
     )
     max_age_seconds: int = field(default=86_400, validator=ge(0))
     shared_max_age_seconds: int = field(default=0, validator=ge(0))
+    enlarge: bool = True
     avif_speed: int = field(default=9, validator=[ge(0), le(10)])
     variants_per_image: int = field(default=200, validator=ge(1))
     disk_cache_bytes: int = field(default=10 * GIB, validator=ge(0))
