@@ -37,7 +37,7 @@ def photo(request: HttpRequest, name: str) -> HttpResponseBase:
             with blob:
                 yield from blob.chunks()
 
-        response = StreamingHttpResponse(chunks(), content_type=resolved.media_type)
+        response = StreamingHttpResponse(chunks(), content_type=blob.media_type)
         response["content-length"] = str(blob.size)
     response["etag"], response["cache-control"] = resolved.etag, "public, max-age=86400"
     if resolved.varies:

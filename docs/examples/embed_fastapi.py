@@ -62,7 +62,7 @@ def photo(request: Request, name: str) -> Response:
             yield from blob.chunks()
 
     headers["content-length"] = str(blob.size)
-    return StreamingResponse(chunks(), media_type=resolved.media_type, headers=headers)
+    return StreamingResponse(chunks(), media_type=blob.media_type, headers=headers)
 
 
 if __name__ == "__main__":

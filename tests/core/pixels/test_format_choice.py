@@ -7,29 +7,31 @@ from collections.abc import Callable
 from itertools import combinations
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageFilter
 from tests.screenshots import SCREENSHOTS, encode, photograph
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels.format_choice import choose_lossless, choose_lossy, is_graphic, is_worth_its_bytes
+from imagehost_core.pixels.resize import resize_to
+from imagehost_core.transform import Size
 
 AVIF, WEBP, JPEG, PNG = Format.AVIF, Format.WEBP, Format.JPEG, Format.PNG
 EVERY = (AVIF, WEBP, JPEG, PNG)
 
 
 @pytest.mark.parametrize("draw", SCREENSHOTS.values(), ids=SCREENSHOTS)
-@pytest.mark.parametrize("scale", [1, 2])
+@pytest.mark.parametrize("scale", [1, 1.5])
 def test_a_screenshot_is_a_graphic_also_downscaled_and_as_a_jpeg(
-    draw: Callable[[int, int], Image.Image], scale: int
+    draw: Callable[[int, int], Image.Image], scale: float
 ) -> None:
-    image = draw(640 * scale, 400 * scale).resize((640, 400), Image.Resampling.LANCZOS)
+    image = draw(int(640 * scale), int(400 * scale)).resize((640, 400), Image.Resampling.LANCZOS)
     assert is_graphic(image)
     assert is_graphic(Image.open(io.BytesIO(encode(image, "JPEG", quality=90))))
 
 
 def overexposed() -> Image.Image:
     """Return a photograph before a white background, to which it fades."""
-    image = photograph(320, 240)
+    image = photograph(320, 240).filter(ImageFilter.GaussianBlur(1))
     fade = Image.linear_gradient("L").resize(image.size).point(lambda value: 4 * value - 300)
     return Image.composite(Image.new("RGB", image.size, "white"), image, fade)
 
@@ -46,6 +48,12 @@ PHOTOGRAPHS = {
 @pytest.mark.parametrize("name", PHOTOGRAPHS)
 def test_a_photograph_or_a_gradient_is_no_graphic(name: str) -> None:
     assert not is_graphic(PHOTOGRAPHS[name])
+
+
+def test_text_that_is_too_small_to_be_read_is_no_graphic() -> None:
+    image = SCREENSHOTS["code"](1_000, 700)
+    assert is_graphic(resize_to(image, Size(640, 448)))
+    assert not is_graphic(resize_to(image, Size(320, 224)))
 
 
 def with_alpha(image: Image.Image, value: int) -> Image.Image:

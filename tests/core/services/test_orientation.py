@@ -107,8 +107,7 @@ def test_a_master_that_an_earlier_version_stored_sideways_is_sent_upright(host: 
             with host.delivery.open(resolved) as blob:
                 sent = blob.read()
             assert corners(as_shown(sent)) == corners(upright_pixels(orientation))
-            upright = blob.upright
-            assert upright is not None
+            upright = blob.resolved
             assert upright.etag not in (resolved.etag, f'"{image.sha256[:32]}"')
             assert (host.render(image).data, host.render(image).etag) == (sent, upright.etag)
         assert not host.delivery.is_upright(image)

@@ -15,7 +15,6 @@ from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.context import HostContext, open_context
 from imagehost_core.endpoints import HostResolver, resolve_host
 from imagehost_core.errors import HostClosedError
-from imagehost_core.formats import FORMATS
 from imagehost_core.headers.camera import CameraData, read_camera_data
 from imagehost_core.headers.scanner import read_metadata
 from imagehost_core.ids import Random
@@ -303,11 +302,9 @@ class ImageHost:
         current = self.images.get(image)
         resolved = self.delivery.build(current, transform, allow_master=transform == Transform())
         with translate_disk_errors(), self.delivery.open(resolved) as blob:
-            data = blob.read()
-            resolved = blob.upright or resolved
+            data, resolved = blob.read(), blob.resolved
         size = resolved.job.plan.output if resolved.job else current
-        media_type = FORMATS[resolved.format_of(data)].media_type
-        return Rendered(data, media_type, size.width, size.height, resolved.etag)
+        return Rendered(data, blob.media_type, size.width, size.height, resolved.etag)
 
     def image_url(self, image: ImageRef, **params: Unpack[TransformKeywords]) -> str:
         """Return the delivery URL of an image or of a variant; `images.signed_url` is that of a private one.

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Self
 from urllib.parse import parse_qsl
 from zlib import crc32
 
@@ -20,7 +20,7 @@ from imagehost_core._util.clock import Clock
 from imagehost_core._util.lru import GenerationCache, LRUCache
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError, ValidationError
-from imagehost_core.formats import FORMATS, Format, detect
+from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, detect
 from imagehost_core.headers.scanner import is_upright_in_browsers
 from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, parse_image_id
 from imagehost_core.jobs import RenderJob
@@ -79,13 +79,18 @@ class ResolvedImage:
     varies: bool
     is_restricted: bool = False
 
+    @property
+    def has_choices(self) -> bool:
+        """Whether the image decides the format, so that only the bytes tell it."""
+        return self.job is not None and bool(self.job.choices)
+
     def format_of(self, data: bytes) -> Format:
-        """Return the format of the bytes, also where the image has decided it.
+        """Return the format of the bytes.
 
         Args:
             data: The bytes, at least the first `SNIFF_BYTES`.
         """
-        return (detect(data) if self.job and self.job.choices else None) or self.format
+        return (detect(data) if self.has_choices else None) or self.format
 
     def filename(self, fmt: Format) -> str:
         """Return the filename for `Content-Disposition`."""
@@ -102,13 +107,11 @@ class Blob:
 
     Args:
         content: The bytes, or the file at their beginning.
-        upright: What they are if a variant takes the place of a master that browsers would not show upright.
     """
 
-    __slots__ = ("_file", "_offset", "data", "size", "upright")
+    __slots__ = ("_file", "_offset", "data", "size")
 
-    def __init__(self, content: bytes | BinaryIO, upright: ResolvedImage | None = None) -> None:
-        self.upright = upright
+    def __init__(self, content: bytes | BinaryIO) -> None:
         self.data: bytes | None = None
         self._file: BinaryIO | None = None
         self._offset = 0
@@ -159,11 +162,35 @@ class Blob:
         assert self.data is not None
         return self.data[start:stop]
 
-    def __enter__(self) -> Blob:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.close()
+
+
+class ImageBlob(Blob):
+    """The bytes of an image or a variant, and their format.
+
+    Args:
+        content: The bytes, or the file at their beginning.
+        resolved: What they are: another image than was opened, if a variant takes the place of a master that
+            browsers would not show upright.
+    """
+
+    __slots__ = ("format", "resolved")
+
+    def __init__(self, content: bytes | BinaryIO, resolved: ResolvedImage) -> None:
+        super().__init__(content)
+        self.resolved = resolved
+        self.format = resolved.format
+        if resolved.has_choices:
+            self.format = resolved.format_of(self.read(0, SNIFF_BYTES))
+
+    @property
+    def media_type(self) -> str:
+        """The media type of the bytes."""
+        return FORMATS[self.format].media_type
 
 
 class _ResolutionKey(NamedTuple):
@@ -265,7 +292,7 @@ class ImageResolver:
         key = resolved.key
         return None if key is None else self._files.variants.read_nowait(resolved.image.id, key)
 
-    def open(self, resolved: ResolvedImage) -> Blob:
+    def open(self, resolved: ResolvedImage) -> ImageBlob:
         """Return the bytes of a resolved image, rendered now if they are not cached; close it after use.
 
         Raises:
@@ -275,7 +302,7 @@ class ImageResolver:
         """
         return run_steps(self.open_in_steps(resolved))
 
-    def open_in_steps(self, resolved: ResolvedImage, client: str = "") -> QueueSteps[Blob]:
+    def open_in_steps(self, resolved: ResolvedImage, client: str = "") -> QueueSteps[ImageBlob]:
         """Do as `open`, in steps, so that an event loop can wait for the queue without a thread.
 
         `imagehost_core.steps` tells how to run them.
@@ -285,21 +312,19 @@ class ImageResolver:
             client: Who requests it, as for `RenderingService.render`.
         """
         with translate_disk_errors():
-            image, upright = resolved.image, None
+            image = resolved.image
             if resolved.key is None:
                 master = self._open_upright(image)
                 if master is not None:
-                    return Blob(master)
-                resolved = upright = evolve(
-                    self.build(image, Transform()), is_restricted=resolved.is_restricted
-                )
+                    return ImageBlob(master, resolved)
+                resolved = evolve(self.build(image, Transform()), is_restricted=resolved.is_restricted)
             variants, key, job = self._files.variants, resolved.key, resolved.job
             assert key is not None
             assert job is not None
             if (cached := variants.open(image.id, key)) is not None:
-                return Blob(cached, upright)
+                return ImageBlob(cached, resolved)
             data = yield from self._rendering.render(image, key, job, client)
-            return Blob(variants.open_stored(image.id, key, data), upright)
+            return ImageBlob(variants.open_stored(image.id, key, data), resolved)
 
     def is_known_upright(self, image: Image) -> bool:
         """Return whether `is_upright` has found it so; never waits."""

@@ -123,7 +123,7 @@ class FastPath:
             lambda resolved, *_: _encode_start(route.not_modified_start(resolved))
         )
         self._ok_starts = ResponseStartCache(
-            lambda resolved, size, data: _encode_start(route.ok_start(resolved, size, data))
+            lambda resolved, size, fmt: _encode_start(route.ok_start(resolved, size, fmt))
         )
         self._cached_paths = lru_cache(MAX_CACHED_PATHS)(self._parse_path)
         self._cached_headers = lru_cache(MAX_CACHED_HEADERS)(self._parse_headers)
@@ -161,13 +161,13 @@ class FastPath:
             resolved.etag, resolved.last_modified, headers.if_none_match, headers.if_modified_since
         ):
             found_in, status, body = "client", 304, b""
-            start = self._not_modified_starts.get(resolved)
+            start = self._not_modified_starts.get(resolved, 0, resolved.format)
         else:
             found = self._host.delivery.read_nowait(resolved)
             if found is None or (len(found[1]) > WHOLE_BYTES and self._must_hold_little(peer)):
                 return None
             (found_in, body), status = found, 200
-            start = self._ok_starts.get(resolved, len(body), body)
+            start = self._ok_starts.get(resolved, len(body), resolved.format_of(body))
             if method == "HEAD":
                 body = b""
         if default_headers is not self._default_headers[0]:

@@ -23,10 +23,10 @@ from imagehost_core.errors import (
     UnauthorizedError,
     quote_value,
 )
-from imagehost_core.formats import FORMATS, SNIFF_BYTES
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
-from imagehost_core.services.delivery import Blob, ResolvedImage
+from imagehost_core.services.delivery import ImageBlob, ResolvedImage
 from imagehost_core.settings import FOLDER
 from imagehost_core.steps import Finished, QueueSteps, advance
 from imagehost_core.storage import MASTER
@@ -122,12 +122,12 @@ class ResponseStartCache(Generic[T]):
     images that were not in memory serve one response, and those of images that have changed none.
 
     Args:
-        build: Builds the response start for an image of a size in bytes, with its first bytes or more.
+        build: Builds the response start for an image of a size in bytes and a format.
         max_entries: The largest number of entries.
     """
 
     def __init__(
-        self, build: Callable[[ResolvedImage, int, bytes], T], max_entries: int = MAX_CACHED_STARTS
+        self, build: Callable[[ResolvedImage, int, Format], T], max_entries: int = MAX_CACHED_STARTS
     ) -> None:
         self._build = build
         self._max_entries = max_entries
@@ -137,7 +137,7 @@ class ResponseStartCache(Generic[T]):
         """Return the number of entries."""
         return len(self._entries)
 
-    def get(self, resolved: ResolvedImage, size: int = 0, data: bytes = b"") -> T:
+    def get(self, resolved: ResolvedImage, size: int, fmt: Format) -> T:
         """Return the response start, which must not be modified."""
         # The entry ends with the object, so its id cannot be reused while the entry exists.
         key = id(resolved), size
@@ -146,7 +146,7 @@ class ResponseStartCache(Generic[T]):
             if len(self._entries) >= self._max_entries:
                 self._entries.popitem(last=False)
             reference = ref(resolved, lambda _: self._entries.pop(key, None))
-            entry = self._entries[key] = reference, self._build(resolved, size, data)
+            entry = self._entries[key] = reference, self._build(resolved, size, fmt)
         return entry[1]
 
 
@@ -214,7 +214,7 @@ class DeliveryRoute:
             raise _precondition_failed(headers)
         if is_not_modified(*validators, headers.get(b"if-none-match"), headers.get(b"if-modified-since")):
             self._recorder.lookup("client")
-            await send(self._not_modified_starts.get(resolved))
+            await send(self._not_modified_starts.get(resolved, 0, resolved.format))
             await send(NO_BODY)
             return
         if (
@@ -228,10 +228,10 @@ class DeliveryRoute:
             await send(self.accel_start(resolved))
             await send(NO_BODY)
             return
-        blob: Blob | None
+        blob: ImageBlob | None
         if found := self._host.delivery.read_nowait(resolved):
             self._recorder.lookup(found[0])
-            blob = Blob(found[1])
+            blob = ImageBlob(found[1], resolved)
         else:
             if resolved.key is None:
                 self._recorder.lookup("master")
@@ -243,7 +243,7 @@ class DeliveryRoute:
         if blob is None:
             return
         try:
-            await self._send(blob.upright or resolved, blob, headers, scope["method"] == "HEAD", send)
+            await self._send(blob, headers, scope["method"] == "HEAD", send)
         finally:
             blob.close()
 
@@ -254,9 +254,8 @@ class DeliveryRoute:
             delivery.is_upright, image
         )
 
-    async def _send(
-        self, resolved: ResolvedImage, blob: Blob, headers: dict[bytes, str], head: bool, send: Send
-    ) -> None:
+    async def _send(self, blob: ImageBlob, headers: dict[bytes, str], head: bool, send: Send) -> None:
+        resolved = blob.resolved
         # RFC 9110, 14.2: Range is defined for GET only.
         range_header = None if head else headers.get(b"range")
         byte_range = parse_range(
@@ -264,12 +263,10 @@ class DeliveryRoute:
         )
         if byte_range is UNSATISFIABLE:
             raise RangeError(blob.size)
-        # A master has its own format. The header of a variant was just read, so its bytes are in memory.
-        first_bytes = b"" if resolved.key is None else blob.read(0, SNIFF_BYTES)
         start = (
-            self._ok_starts.get(resolved, blob.size, first_bytes)
+            self._ok_starts.get(resolved, blob.size, blob.format)
             if byte_range is None
-            else self.partial_start(resolved, blob.size, first_bytes, byte_range)
+            else self.partial_start(blob, byte_range)
         )
         await send(start)
         if head:
@@ -280,7 +277,7 @@ class DeliveryRoute:
         else:
             await self._stream(blob, byte_range or ByteRange(0, blob.size), send)
 
-    async def _stream(self, blob: Blob, byte_range: ByteRange, send: Send) -> None:
+    async def _stream(self, blob: ImageBlob, byte_range: ByteRange, send: Send) -> None:
         """Send a part of a file."""
         async for piece in pieces_of(blob, self._executors.files, byte_range.start, byte_range.stop):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -290,25 +287,24 @@ class DeliveryRoute:
         """Return the start of a 304 response."""
         return _start(304, self._validators(resolved))
 
-    def ok_start(self, resolved: ResolvedImage, size: int, data: bytes) -> HTTPResponseStartEvent:
-        """Return the start of a 200 response with `size` bytes, which begin with `data`."""
+    def ok_start(self, resolved: ResolvedImage, size: int, fmt: Format) -> HTTPResponseStartEvent:
+        """Return the start of a 200 response with `size` bytes of a format."""
         length = (b"content-length", b"%d" % size)
-        return _start(200, [*self._validators(resolved), *_content_headers(resolved, data), length])
+        return _start(200, [*self._validators(resolved), *_content_headers(resolved, fmt), length])
 
-    def partial_start(
-        self, resolved: ResolvedImage, size: int, data: bytes, byte_range: ByteRange
-    ) -> HTTPResponseStartEvent:
-        """Return the start of a 206 response with a part of `size` bytes, which begin with `data`."""
-        content_range = b"bytes %d-%d/%d" % (byte_range.start, byte_range.stop - 1, size)
+    def partial_start(self, blob: ImageBlob, byte_range: ByteRange) -> HTTPResponseStartEvent:
+        """Return the start of a 206 response with a part of the bytes."""
+        content_range = b"bytes %d-%d/%d" % (byte_range.start, byte_range.stop - 1, blob.size)
         length = b"%d" % (byte_range.stop - byte_range.start)
         part = [(b"content-range", content_range), (b"content-length", length)]
-        return _start(206, [*self._validators(resolved), *_content_headers(resolved, data), *part])
+        content = _content_headers(blob.resolved, blob.format)
+        return _start(206, [*self._validators(blob.resolved), *content, *part])
 
     def accel_start(self, resolved: ResolvedImage) -> HTTPResponseStartEvent:
         """Return the start of a 200 response for which nginx sends the master."""
         image_id = resolved.image.id
         path = f"{self._accel_redirect}{shard(image_id)}/{image_id}/{MASTER}"
-        headers = self.ok_start(resolved, 0, b"")["headers"]
+        headers = self.ok_start(resolved, 0, resolved.format)["headers"]
         return _start(200, [*headers, (b"x-accel-redirect", path.encode())])
 
     def _validators(self, resolved: ResolvedImage) -> RawHeaders:
@@ -386,8 +382,7 @@ def relevant_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]
     return relevant
 
 
-def _content_headers(resolved: ResolvedImage, data: bytes) -> RawHeaders:
-    fmt = resolved.format_of(data)
+def _content_headers(resolved: ResolvedImage, fmt: Format) -> RawHeaders:
     return [
         (b"content-type", FORMATS[fmt].media_type.encode()),
         (b"content-disposition", content_disposition(resolved.filename(fmt))),
@@ -412,8 +407,8 @@ def _start(status: int, headers: RawHeaders) -> HTTPResponseStartEvent:
 
 
 async def open_blob(
-    steps: QueueSteps[Blob], executors: Executors, receive: Receive, *, is_master: bool = False
-) -> Blob | None:
+    steps: QueueSteps[ImageBlob], executors: Executors, receive: Receive, *, is_master: bool = False
+) -> ImageBlob | None:
     """Return the bytes that `steps` open.
 
     Args:
