@@ -1,7 +1,8 @@
 """Tasks of the workspace, one per nox session: `uvx nox -s tests`; `uvx nox -l` lists all of them.
 
-`uvx nox` alone runs those marked with `*`, in about ten minutes. `.ci/run` runs all but `soak`, `bench`, and
-those of a release that need a tag, other systems or the network: `native`, `licences`, `audit` and `release`.
+`uvx nox` alone runs those marked with `*`, in about ten minutes. `.ci/run` runs all but `soak`, `bench`,
+`findings`, and those of a release that need a tag, other systems or the network: `native`, `licences`,
+`audit` and `release`.
 
 Each session installs its dependencies with `uv sync`, so that their versions are set in one place:
 `constraint-dependencies` in pyproject.toml.
@@ -250,6 +251,13 @@ def release(session: nox.Session) -> None:
     `-- --write` copies the version and the address of the repository from pyproject.toml to the packages.
     """
     session.run(sys.executable, ".ci/release.py", *session.posargs, external=True)
+
+
+@nox.session(venv_backend="none")
+def findings(session: nox.Session) -> None:
+    """Run the scripts of `findings/`, or those given; not part of continuous integration."""
+    for script in session.posargs or sorted(map(str, Path("findings").glob("*.sh"))):
+        session.run("bash", script, external=True)
 
 
 @nox.session

@@ -68,3 +68,13 @@ def test_the_three_packages_have_one_version_which_the_changelog_lists(workspace
     assert len(files) == 3
     assert len(versions) == 1
     assert f"## [{versions.pop()}]" in (workspace / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_every_finding_is_explained_and_the_tests_that_it_names_exist(workspace: Path) -> None:
+    table = (workspace / "findings" / "README.md").read_text(encoding="utf-8")
+    scripts = {path.stem for path in (workspace / "findings").glob("*.sh")}
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == scripts
+    for module, test in re.findall(r"`(\w+/[\w/]+\.py)(?:::(\w+))?`", table):
+        path = workspace / module if module.startswith("tests/") else workspace / "tests" / module
+        assert path.is_file(), module
+        assert f"def {test}" in path.read_text(encoding="utf-8"), f"{module}::{test}"
