@@ -157,17 +157,6 @@ def test_comments_and_other_application_extensions_can_be_empty(scan_bytes: Scan
     assert scan_bytes(gif(empty, frame())).frames == 1
 
 
-def test_comments_and_application_extensions_count_as_metadata(
-    scan_bytes: ScanBytes, scan_error: ScanError
-) -> None:
-    comment = extension(0xFE, b"hello", b"you")
-    header = scan_bytes(gif(comment, control(0), frame()))
-    assert (header.metadata_bytes, header.metadata) == (len(comment) - 2, frozenset())
-    large = extension(0xFE, *[bytes(255)] * 16_384)
-    details = scan_error(gif(large, frame()))
-    assert details == "expected at most 4,194,304 bytes of metadata for image but received 4,194,305"
-
-
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [(b"XMP DataXMP", {MetadataKind.XMP}), (b"ICCRGBG1012", {MetadataKind.ICC}), (b"NETSCAPE2.0", set())],

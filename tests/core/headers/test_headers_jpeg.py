@@ -46,7 +46,7 @@ def test_size_and_end_of_a_jpeg_are_read(scan_bytes: ScanBytes) -> None:
         1,
         False,
     )
-    assert (header.metadata, header.metadata_bytes) == (frozenset(), 0)
+    assert header.metadata == frozenset()
 
 
 @pytest.mark.parametrize("code", [0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA])
@@ -151,15 +151,6 @@ def test_a_jpeg_of_too_many_segments_is_rejected(scan_bytes: ScanBytes, scan_err
     available = MAX_SEGMENTS - 3
     assert scan_bytes(SOI + segment(0xFE) * available + WHOLE[2:]).width == 5
     assert "at most 2,048 parts" in scan_error(SOI + segment(0xFE) * (available + 1) + WHOLE[2:])
-
-
-def test_all_application_segments_and_comments_count_as_metadata(
-    scan_bytes: ScanBytes, scan_error: ScanError
-) -> None:
-    parts = segment(0xE0, bytes(100)) + segment(0xEF, bytes(20)) + segment(0xFE, bytes(3))
-    assert scan_bytes(SOI + parts + segment(0xDB, bytes(65)) + WHOLE[2:]).metadata_bytes == 123
-    full = segment(0xFE, bytes(65_533)) * 65
-    assert "at most 4,194,304 bytes of metadata" in scan_error(SOI + full + WHOLE[2:])
 
 
 @pytest.mark.parametrize(

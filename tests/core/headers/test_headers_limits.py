@@ -31,7 +31,6 @@ def test_the_default_limits_are_those_of_the_documentation() -> None:
             frames=1_000,
             side=16_384,
             jpeg_scans=100,
-            metadata_bytes=4_194_304,
         )
         == DEFAULT_LIMITS
     )
@@ -54,11 +53,6 @@ def test_the_default_limits_are_those_of_the_documentation() -> None:
             "150,000,000 pixels over all frames for image but received 150,030,000",
         ),
         ({"scans": 100}, {"scans": 101}, "100 JPEG scans for image but received 101"),
-        (
-            {"metadata_bytes": 4_194_304},
-            {"metadata_bytes": 4_194_305},
-            "4,194,304 bytes of metadata for image but received 4,194,305",
-        ),
     ],
 )
 def test_each_limit_accepts_its_value_and_rejects_one_more(
@@ -69,8 +63,8 @@ def test_each_limit_accepts_its_value_and_rejects_one_more(
 
 
 def test_all_exceeded_limits_are_reported_together() -> None:
-    limits = SourceLimits(frame_pixels=1, total_pixels=1, frames=1, side=1, jpeg_scans=1, metadata_bytes=1)
-    assert len(exceeded(limits, width=2, height=2, frames=2, scans=2, metadata_bytes=2)) == 7
+    limits = SourceLimits(frame_pixels=1, total_pixels=1, frames=1, side=1, jpeg_scans=1)
+    assert len(exceeded(limits, width=2, height=2, frames=2, scans=2)) == 6
 
 
 @given(side=st.integers(1, 50), width=st.integers(1, 99), height=st.integers(1, 99), frames=st.integers(1, 9))
@@ -83,9 +77,7 @@ def test_an_image_is_accepted_exactly_if_it_is_within_every_limit(
 
 
 @pytest.mark.parametrize("invalid", [0, -1, 1.5, "9"])
-@pytest.mark.parametrize(
-    "name", ["frame_pixels", "total_pixels", "frames", "side", "jpeg_scans", "metadata_bytes"]
-)
+@pytest.mark.parametrize("name", ["frame_pixels", "total_pixels", "frames", "side", "jpeg_scans"])
 def test_a_limit_is_a_positive_integer(name: str, invalid: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         SourceLimits(**{name: invalid})

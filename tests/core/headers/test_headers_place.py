@@ -16,7 +16,8 @@ from tests.core.headers.test_headers_camera import camera_data, photograph
 
 from imagehost_core.errors import ImageHostError
 from imagehost_core.headers.camera import MAX_PROPERTIES, CameraData, Place, read_camera_data, read_place
-from imagehost_core.headers.metadata_blocks import MAX_BLOCK_BYTES, MAX_TEXT, MetadataBlocks
+from imagehost_core.headers.header import MAX_METADATA_BYTES
+from imagehost_core.headers.metadata_blocks import MAX_TEXT, MetadataBlocks
 from imagehost_core.headers.scanner import read_metadata
 
 NAMESPACES = (
@@ -216,9 +217,9 @@ def test_entities_of_a_document_are_not_expanded() -> None:
     [
         b":City" * 800_000,
         b"photoshop:City=" * 280_000,
-        b'photoshop:City="' + b"x" * MAX_BLOCK_BYTES,
+        b'photoshop:City="' + b"x" * MAX_METADATA_BYTES,
         b"photoshop:City" + b"<a>" * 1_400_000,
-        b"photoshop:City>" + b" " * MAX_BLOCK_BYTES,
+        b"photoshop:City>" + b" " * MAX_METADATA_BYTES,
         b'xmlns:a="' * 460_000,
         b"<photoshop:City " + b"a " * 2_000_000,
     ],
@@ -237,17 +238,17 @@ def test_hostile_resources_and_data_sets_cost_little() -> None:
         data_set(90, b"") * 800_000,
         b"\x1c\2\x5a\xff\xff" * 800_000,
     ):
-        assert read_place(b"", iptc[:MAX_BLOCK_BYTES]) == Place()
+        assert read_place(b"", iptc[:MAX_METADATA_BYTES]) == Place()
     assert time.process_time() - started < 2
     late = data_set(5, b"x") * MAX_PROPERTIES + data_set(90, b"Bonn")
     assert read_place(b"", late) == Place()
 
 
 def test_a_text_that_inflates_without_bound_is_cut() -> None:
-    bomb = zlib.compress(b" " * (4 * MAX_BLOCK_BYTES) + XMP)
+    bomb = zlib.compress(b" " * (4 * MAX_METADATA_BYTES) + XMP)
     file = png(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + bomb)
     blocks = read_metadata(io.BytesIO(file), len(file))
-    assert len(blocks.xmp) == MAX_BLOCK_BYTES
+    assert len(blocks.xmp) == MAX_METADATA_BYTES
     assert not read_camera_data(blocks).has_place
 
 

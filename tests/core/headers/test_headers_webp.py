@@ -246,12 +246,6 @@ def test_each_kind_of_metadata_is_detected_at_every_position(
         riff(vp8x(ANIMATED), ANIM, anmf(vp8(), part)),
     ):
         assert scan_bytes(data).metadata == kinds
-        assert scan_bytes(data).metadata_bytes == 3
-
-
-def test_the_metadata_is_limited(scan_error: ScanError) -> None:
-    details = scan_error(riff(vp8x(ICC), chunk(b"ICCP", bytes(4 * 1024 * 1024 + 1)), vp8()))
-    assert details == "expected at most 4,194,304 bytes of metadata for image but received 4,194,305"
 
 
 def test_exif_is_used_for_the_orientation_only_if_the_flag_announces_it(scan_bytes: ScanBytes) -> None:

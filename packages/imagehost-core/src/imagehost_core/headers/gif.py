@@ -10,7 +10,7 @@ import re
 import struct
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
+from imagehost_core.headers.header import FoundMetadata, ImageHeader, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file
 
 MAX_BLOCKS = 1_000_000
@@ -47,7 +47,7 @@ def read(reader: HeaderReader) -> ImageHeader:
     offset = 13 + _colour_table_bytes(flags)
     reader.require_length(offset)
     size, extent = (width, height), (width, height)
-    frames, alpha, metadata, padding = 0, False, MetadataCounter(), 0
+    frames, alpha, metadata, padding = 0, False, FoundMetadata(), 0
     while True:
         start = reader.search(_INTRODUCER, offset, 1)
         if start is None:
@@ -82,7 +82,6 @@ def read(reader: HeaderReader) -> ImageHeader:
         canvas_extent=extent,
         metadata=metadata.kinds,
         metadata_spans=metadata.spans,
-        metadata_bytes=metadata.size,
     )
 
 
@@ -99,7 +98,7 @@ def _frame(reader: HeaderReader, offset: int) -> tuple[int, int, int]:
     return left + width, top + height, _skip_sub_blocks(reader, pixels)
 
 
-def _extension(reader: HeaderReader, offset: int, metadata: MetadataCounter) -> tuple[bool, int]:
+def _extension(reader: HeaderReader, offset: int, metadata: FoundMetadata) -> tuple[bool, int]:
     label = reader.read_exactly(offset, 1)[0]
     content = reader.peek(offset + 1, 12)
     after = reader.peek(offset + 2 + content[0], 1) if content else b""

@@ -32,6 +32,8 @@ MetadataSpan = tuple[MetadataKind, int, int]
 
 The block begins with the label of its kind, if the format has one.
 """
+MAX_METADATA_BYTES = 4 * 2**20
+"""The most metadata of an image that are read and stored, in bytes."""
 MAX_SPANS = 64
 """The most blocks of a kind whose place in the file is recorded; a JPEG has XMP of 4 MB in so many."""
 
@@ -59,8 +61,6 @@ class ImageHeader:
             with later frames beyond its canvas: decoders then enlarge the canvas to this.
         metadata: The kinds of metadata present.
         metadata_spans: The blocks of metadata, at most `MAX_SPANS` of each kind, by kind.
-        metadata_bytes: Stored size in bytes of everything but pixels and what decoding them needs: metadata,
-            colour profiles, comments and unknown chunks.
     """
 
     format: Format
@@ -77,7 +77,6 @@ class ImageHeader:
     canvas_extent: tuple[int, int] = Factory(lambda self: (self.width, self.height), takes_self=True)
     metadata: frozenset[MetadataKind] = frozenset()
     metadata_spans: tuple[MetadataSpan, ...] = ()
-    metadata_bytes: int = 0
 
     @property
     def frame_pixels(self) -> int:
@@ -91,15 +90,13 @@ class ImageHeader:
 
 
 @define
-class MetadataCounter:
+class FoundMetadata:
     """The metadata found so far in a scan.
 
     Attributes:
-        size: Their total size in bytes.
-        exif_span: Offsets of the first byte and of the end of the first EXIF block.
+        exif_span: Offsets of the first byte and of the end of the first EXIF block that is stored.
     """
 
-    size: int = 0
     exif_span: tuple[int, int] | None = None
     _spans: dict[MetadataKind, list[MetadataSpan]] = field(factory=dict)
 
@@ -114,13 +111,14 @@ class MetadataCounter:
         return tuple(span for spans in self._spans.values() for span in spans)
 
     def add(self, kind: MetadataKind | None, start: int, end: int) -> None:
-        """Count the bytes from `start` to before `end`, of a known kind or of another (`None`)."""
-        self.size += end - start
-        if kind is not None:
-            spans = self._spans.setdefault(kind, [])
-            if len(spans) < MAX_SPANS:
-                spans.append((kind, start, end))
-        if kind is MetadataKind.EXIF and self.exif_span is None:
+        """Add the block from `start` to before `end`, of a known kind or of another (`None`)."""
+        if kind is None:
+            return
+        spans = self._spans.setdefault(kind, [])
+        if len(spans) < MAX_SPANS:
+            spans.append((kind, start, end))
+        is_stored = end - start <= MAX_METADATA_BYTES
+        if kind is MetadataKind.EXIF and self.exif_span is None and is_stored:
             self.exif_span = start, end
 
 
@@ -139,7 +137,6 @@ class SourceLimits:
         frames: Frames of an animation.
         side: Width or height, in pixels.
         jpeg_scans: Scans of a JPEG.
-        metadata_bytes: Bytes of metadata, as stored.
     """
 
     frame_pixels: int = _positive(100_000_000)
@@ -147,7 +144,6 @@ class SourceLimits:
     frames: int = _positive(1_000)
     side: int = _positive(16_384)
     jpeg_scans: int = _positive(100)
-    metadata_bytes: int = _positive(4 * 1024 * 1024)
 
 
 DEFAULT_LIMITS = SourceLimits()
@@ -160,7 +156,6 @@ _LIMITS: tuple[tuple[Callable[[SourceLimits], int], Callable[[ImageHeader], int]
     (lambda limits: limits.frames, lambda header: header.frames, "frames"),
     (lambda limits: limits.total_pixels, lambda header: header.total_pixels, "pixels over all frames"),
     (lambda limits: limits.jpeg_scans, lambda header: header.scans, "JPEG scans"),
-    (lambda limits: limits.metadata_bytes, lambda header: header.metadata_bytes, "bytes of metadata"),
 )
 """For each limit its value, the value of a header to compare, and their unit."""
 

@@ -13,15 +13,11 @@ from collections.abc import Callable
 from attrs import frozen
 
 from imagehost_core.formats import Format
-from imagehost_core.headers.header import ImageHeader, MetadataKind
+from imagehost_core.headers.header import MAX_METADATA_BYTES, ImageHeader, MetadataKind
 from imagehost_core.headers.reader import HeaderReader
-from imagehost_core.headers.xmp import XMP_LABEL
+from imagehost_core.headers.xmp import XMP_EXTENSION_LABEL, XMP_LABEL
 
-MAX_BLOCK_BYTES = 4 * 2**20
-"""The most bytes of a block that are read; the metadata of a stored image has fewer."""
-
-_XMP_EXTENSION_LABEL = b"http://ns.adobe.com/xmp/extension/\0"
-_XMP_EXTENSION_HEADER = len(_XMP_EXTENSION_LABEL) + 32 + 4 + 4
+_XMP_EXTENSION_HEADER = len(XMP_EXTENSION_LABEL) + 32 + 4 + 4
 """Bytes before a part of a long packet: the label, its hash, its length, and the offset (XMP part 3)."""
 _IPTC_LABEL = b"Photoshop 3.0\0"
 _RAW_PROFILE = b"Raw profile type "
@@ -56,7 +52,7 @@ def read_blocks(reader: HeaderReader, header: ImageHeader) -> MetadataBlocks:
         block = blocks.get(kind, b"")
         if kind is MetadataKind.ICC or (kind is MetadataKind.EXIF and block):
             continue
-        blocks[kind] = (block + unwrap(reader, start, end))[:MAX_BLOCK_BYTES]
+        blocks[kind] = (block + unwrap(reader, start, end))[:MAX_METADATA_BYTES]
     return MetadataBlocks(*(blocks.get(kind, b"") for kind in _KINDS))
 
 
@@ -64,13 +60,13 @@ _KINDS = (MetadataKind.EXIF, MetadataKind.XMP, MetadataKind.IPTC)
 
 
 def _unchanged(reader: HeaderReader, start: int, end: int) -> bytes:
-    return reader.peek(start, min(end - start, MAX_BLOCK_BYTES))
+    return reader.peek(start, min(end - start, MAX_METADATA_BYTES))
 
 
 def _jpeg(reader: HeaderReader, start: int, end: int) -> bytes:
     """Return the content of a segment without its label."""
     segment = _unchanged(reader, start, end)
-    if segment.startswith(_XMP_EXTENSION_LABEL):
+    if segment.startswith(XMP_EXTENSION_LABEL):
         return segment[_XMP_EXTENSION_HEADER:]
     return segment.removeprefix(XMP_LABEL).removeprefix(_IPTC_LABEL)
 
@@ -101,9 +97,9 @@ def png_text(kind: bytes, chunk: bytes) -> bytes:
 
 
 def inflate(data: bytes) -> bytes:
-    """Return decompressed metadata, at most `MAX_BLOCK_BYTES`; nothing if it is malformed."""
+    """Return decompressed metadata, at most `MAX_METADATA_BYTES`; nothing if it is malformed."""
     try:
-        return zlib.decompressobj().decompress(data, MAX_BLOCK_BYTES)
+        return zlib.decompressobj().decompress(data, MAX_METADATA_BYTES)
     except zlib.error:
         return b""
 

@@ -12,7 +12,7 @@ from attrs import define
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import UPRIGHT, scan_orientation
-from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
+from imagehost_core.headers.header import MAX_METADATA_BYTES, FoundMetadata, ImageHeader, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
 
@@ -130,7 +130,7 @@ def read(reader: HeaderReader) -> ImageHeader:
     """
     width, height, alpha = _ihdr(reader)
     animation = ApngFrameCounter(width, height)
-    metadata = MetadataCounter()
+    metadata = FoundMetadata()
     exif_span: tuple[int, int] | None = None
     exif_is_first = False
     pixels = False
@@ -160,7 +160,7 @@ def read(reader: HeaderReader) -> ImageHeader:
         animation.add_chunk(reader, kind, start, length)
         if kind not in _PIXELS:
             metadata.add(_metadata_kind(reader, kind, start), start, end)
-            if kind == b"eXIf" and exif_span is None:
+            if kind == b"eXIf" and exif_span is None and length <= MAX_METADATA_BYTES:
                 exif_span = start, end
                 exif_is_first = not pixels
         offset = end + 4
@@ -179,7 +179,6 @@ def read(reader: HeaderReader) -> ImageHeader:
         end_offset=offset,
         metadata=metadata.kinds,
         metadata_spans=metadata.spans,
-        metadata_bytes=metadata.size,
     )
 
 

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import UPRIGHT, scan_orientation
-from imagehost_core.headers.header import ImageHeader, MetadataCounter, MetadataKind
+from imagehost_core.headers.header import FoundMetadata, ImageHeader, MetadataKind
 from imagehost_core.headers.reader import HeaderReader, damaged_file, fourcc
 
 MAX_CHUNKS = 20_000
@@ -58,7 +58,7 @@ def read(reader: HeaderReader) -> ImageHeader:
     first = next(chunks, None)
     if first is None or first.kind not in (b"VP8X", *_BITSTREAMS):
         raise damaged_file("VP8, VP8L or VP8X first in a WebP", fourcc(first.kind) if first else "no chunk")
-    metadata = MetadataCounter()
+    metadata = FoundMetadata()
     if first.kind != b"VP8X":
         image = _bitstream(reader, first)
         for chunk in chunks:
@@ -74,7 +74,7 @@ def read(reader: HeaderReader) -> ImageHeader:
 
 
 def _header(
-    image: _Bitstream, frames: int, orientation: int, end: int, metadata: MetadataCounter
+    image: _Bitstream, frames: int, orientation: int, end: int, metadata: FoundMetadata
 ) -> ImageHeader:
     return ImageHeader(
         format=Format.WEBP,
@@ -87,7 +87,6 @@ def _header(
         end_offset=end,
         metadata=metadata.kinds,
         metadata_spans=metadata.spans,
-        metadata_bytes=metadata.size,
     )
 
 
@@ -106,14 +105,14 @@ def _chunks(reader: HeaderReader, offset: int, end: int) -> Iterator[_Chunk]:
 
 
 def _still(
-    reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, metadata: MetadataCounter
+    reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, metadata: FoundMetadata
 ) -> int:
     _require_size(_image(reader, chunks, metadata), canvas.width, canvas.height)
     return 1
 
 
 def _animated(
-    reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, metadata: MetadataCounter
+    reader: HeaderReader, chunks: Iterator[_Chunk], canvas: _Bitstream, metadata: FoundMetadata
 ) -> int:
     frames, announced = 0, False
     for chunk in chunks:
@@ -131,7 +130,7 @@ def _animated(
     return frames
 
 
-def _frame(reader: HeaderReader, chunk: _Chunk, canvas: _Bitstream, metadata: MetadataCounter) -> None:
+def _frame(reader: HeaderReader, chunk: _Chunk, canvas: _Bitstream, metadata: FoundMetadata) -> None:
     if chunk.end - chunk.start < 16:
         raise damaged_file("an ANMF of 16 bytes and more in a WebP", f"{chunk.end - chunk.start}")
     box = reader.read_exactly(chunk.start, 12)
@@ -143,7 +142,7 @@ def _frame(reader: HeaderReader, chunk: _Chunk, canvas: _Bitstream, metadata: Me
     _require_size(_image(reader, _chunks(reader, chunk.start + 16, chunk.end), metadata), width, height)
 
 
-def _image(reader: HeaderReader, chunks: Iterator[_Chunk], metadata: MetadataCounter) -> _Bitstream:
+def _image(reader: HeaderReader, chunks: Iterator[_Chunk], metadata: FoundMetadata) -> _Bitstream:
     """Return the bitstream of one frame; a lossy one can follow an ALPH chunk."""
     pixels = []
     for chunk in chunks:

@@ -14,7 +14,8 @@ from itertools import islice
 from attrs import frozen
 
 XMP_LABEL = b"http://ns.adobe.com/xap/1.0/\0"
-"""The identifier before a packet in JPEG."""
+XMP_EXTENSION_LABEL = b"http://ns.adobe.com/xmp/extension/\0"
+"""The identifiers before a packet in JPEG, and before each part of further ones (XMP part 3)."""
 
 _ANY = rb"\w+"
 _GAIN_MAPS = {
@@ -26,9 +27,9 @@ _CONTAINERS = {
     b"http://ns.google.com/photos/1.0/container/item/": (b"Item", _ANY),
 }
 _VIDEOS = {b"http://ns.google.com/photos/1.0/camera/": (b"GCamera", rb"(?:MotionPhoto|MicroVideo)\w*")}
+_THUMBNAILS = {b"http://ns.adobe.com/xap/1.0/": (b"xmp", b"Thumbnails")}
 _EXTENSIONS = {
     b"http://ns.adobe.com/xmp/note/": (b"xmpNote", b"HasExtendedXMP"),
-    b"http://ns.adobe.com/xap/1.0/": (b"xmp", b"Thumbnails"),
     b"http://ns.google.com/photos/1.0/audio/": (b"GAudio", _ANY),
     b"http://ns.google.com/photos/1.0/depthmap/": (b"GDepth", _ANY),
     b"http://ns.google.com/photos/1.0/image/": (b"GImage", _ANY),
@@ -36,6 +37,7 @@ _EXTENSIONS = {
 """By namespace: its usual prefix, and a pattern of the names of what claims other media of the file."""
 
 _ORIENTATION = re.compile(rb"(:Orientation(?:\s{0,20}=\s{0,20}[\"']|>)\s{0,20})[2-8]")
+_HAS_EXTENSION = re.compile(rb":HasExtendedXMP\b")
 _IS_MOTION_PHOTO = re.compile(rb":(?:MotionPhoto|MicroVideo)(?:\s{0,20}=\s{0,20}[\"']|>)\s{0,20}1")
 _ITEM_FIELD = re.compile(
     rb":(Semantic|Mime|Length|Padding)(?:\s{0,20}=\s{0,20}[\"']|>)\s{0,20}([\w/.+-]{0,100})"
@@ -69,7 +71,7 @@ def xmp_of_new_pixels(xmp: bytes) -> bytes:
     """Return a packet with orientation 1, and without thumbnails and claims of other media and packets."""
     xmp = _ORIENTATION.sub(rb"\g<1>1", xmp)
     parts, offset = [], 0
-    for start, end in _claims(xmp, _GAIN_MAPS | _CONTAINERS | _VIDEOS | _EXTENSIONS):
+    for start, end in _claims(xmp, _GAIN_MAPS | _CONTAINERS | _VIDEOS | _THUMBNAILS | _EXTENSIONS):
         parts.append(xmp[offset:start])
         offset = end
     return b"".join((*parts, xmp[offset:]))
@@ -95,7 +97,9 @@ def _number(text: bytes) -> int:
     return int(text) if text.isdigit() and len(text) <= _MAX_DIGITS else 0
 
 
-def blank_claims(xmp: bytes, missing: Iterable[ContainerItem], *, has_images: bool) -> bytes:
+def blank_claims(
+    xmp: bytes, missing: Iterable[ContainerItem], *, has_images: bool, has_extension: bool
+) -> bytes:
     """Return a packet of the same length, with spaces in place of claims of what a file does not contain.
 
     Videos are none of an image, so what claims one is blanked in any case.
@@ -104,12 +108,15 @@ def blank_claims(xmp: bytes, missing: Iterable[ContainerItem], *, has_images: bo
         xmp: The packet.
         missing: Items of its container that the file does not contain.
         has_images: Whether the file has further images.
+        has_extension: Whether the file has further packets, which hold depth, for example.
     """
     spans = [item.span for item in missing]
     if _IS_MOTION_PHOTO.search(xmp):
         spans += _claims(xmp, _VIDEOS)
     if not has_images:
         spans += _claims(xmp, _GAIN_MAPS | _CONTAINERS)
+    if not has_extension and _HAS_EXTENSION.search(xmp):
+        spans += _claims(xmp, _EXTENSIONS)
     blanked = bytearray(xmp)
     for start, end in spans:
         blanked[start:end] = b" " * (end - start)

@@ -1,11 +1,13 @@
 """Corrections of an uploaded file whose pixels need not be encoded again.
 
-Checksums, a missing end, an orientation that browsers ignore, and claims of what the file does not contain.
+Checksums, a missing end, too much metadata, an orientation that browsers ignore, and claims of what the file
+does not contain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from io import BytesIO
 
 from imagehost_core.formats import Format
@@ -13,9 +15,10 @@ from imagehost_core.headers import jpeg
 from imagehost_core.headers.exif import PREFIX, standard_exif
 from imagehost_core.headers.further_images import MPF_LABEL
 from imagehost_core.headers.reader import HeaderReader
-from imagehost_core.headers.xmp import XMP_LABEL, blank_claims
-from imagehost_core.pixels.decode import complete_jpeg
+from imagehost_core.headers.xmp import XMP_EXTENSION_LABEL, XMP_LABEL, blank_claims
+from imagehost_core.pixels.decode import complete_jpeg, decoder_errors
 from imagehost_core.pixels.png import SIGNATURE_BYTES, iter_chunks, png_chunk, repair_checksums
+from imagehost_core.pixels.strip_metadata import drop_excess_metadata
 
 _GAIN_MAP_LABEL = b"urn:iso:std:iso:ts:21496:-1\0"
 """The label of the segment that says that the file has a gain map (ISO 21496-1)."""
@@ -33,8 +36,9 @@ def correct(fmt: Format, data: bytes) -> bytes:
     Raises:
         ValidationError: A part of the pixels is missing or damaged.
     """
-    for correction in _CORRECTIONS.get(fmt, ()):
-        data = correction(data)
+    with decoder_errors(fmt):
+        for correction in _CORRECTIONS[fmt]:
+            data = correction(data)
     return data
 
 
@@ -80,9 +84,12 @@ def _remove_missing_claims(data: bytes) -> bytes:
     Bytes between its images, which no index names, become zeros. The offsets of MPF, which count from its
     segment, stay valid.
     """
-    further = jpeg.read(HeaderReader(BytesIO(data), len(data))).further_images
+    header = jpeg.read(HeaderReader(BytesIO(data), len(data)))
+    further = header.further_images
+    has_extension = any(data.startswith(XMP_EXTENSION_LABEL, start) for _, start, _ in header.metadata_spans)
     missing = (() if further.is_mpf_valid else (MPF_LABEL,)) + (() if further.spans else (_GAIN_MAP_LABEL,))
-    parts: list[bytes] = []
+    view = memoryview(data)
+    parts: list[bytes | memoryview] = []
     offset = end = 0
     has_packet = False
     for marker, start, end in jpeg.segments(HeaderReader(BytesIO(data), len(data))):
@@ -91,20 +98,29 @@ def _remove_missing_claims(data: bytes) -> bytes:
             kept = b""
         elif content.startswith(XMP_LABEL) and not has_packet:
             has_packet = True
-            packet = blank_claims(content, further.missing, has_images=bool(further.spans))
+            packet = blank_claims(
+                content, further.missing, has_images=bool(further.spans), has_extension=has_extension
+            )
             kept = data[start - 2 : start + 2] + packet
         else:
             continue
-        parts += data[offset : start - 2], kept
+        parts += view[offset : start - 2], kept
         offset = end
-    parts.append(data[offset:end])
+    parts.append(view[offset:end])
     for start, stop in further.spans:
-        parts += bytes(max(0, start - end)), data[max(start, end) : stop]
+        parts += bytes(max(0, start - end)), view[max(start, end) : stop]
         end = max(end, stop)
     return b"".join(parts)
 
 
 _CORRECTIONS: dict[Format, Sequence[Callable[[bytes], bytes]]] = {
-    Format.JPEG: (complete_jpeg, _standardize_jpeg_orientation, _remove_missing_claims),
-    Format.PNG: (repair_checksums, _standardize_png_orientation),
+    Format.JPEG: (
+        complete_jpeg,
+        partial(drop_excess_metadata, Format.JPEG),
+        _standardize_jpeg_orientation,
+        _remove_missing_claims,
+    ),
+    Format.PNG: (repair_checksums, partial(drop_excess_metadata, Format.PNG), _standardize_png_orientation),
+    Format.WEBP: (partial(drop_excess_metadata, Format.WEBP),),
+    Format.GIF: (partial(drop_excess_metadata, Format.GIF),),
 }

@@ -143,7 +143,7 @@ def _render(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, lis
 def is_lossy(fmt: Format, data: bytes) -> bool:
     """Return whether a still image was stored by a lossy encoder, so it is not line art."""
     if fmt is Format.WEBP:
-        return all(kind != b"VP8L" for kind, _ in iter_riff_chunks(data, WEBP_HEADER_BYTES))
+        return all(kind != b"VP8L" for kind, _ in iter_riff_chunks(memoryview(data), WEBP_HEADER_BYTES))
     return fmt in (Format.JPEG, Format.AVIF)
 
 
