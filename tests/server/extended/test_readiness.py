@@ -64,17 +64,20 @@ def test_a_disk_below_the_minimum_is_ready_and_loopback_and_the_log_see_that_upl
     assert str(2**60) in str(vars(lines[0])["fields"])
 
 
-def test_without_image_workers_the_host_is_not_ready_until_one_can_be_started(
+def test_without_image_workers_the_host_is_ready_and_names_them_until_one_can_be_started(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with caplog.at_level(logging.INFO), client_of(tmp_path / "data", ServerSettings()) as client:
         with monkeypatch.context() as patch:
             patch.setattr("sys.executable", str(tmp_path / "missing"))
             response = client.get("/readyz")
-            assert response.status_code == 503
-            assert response.json()["error"]["details"].endswith("received no response from image workers")
-            assert "image workers" not in client.get("/readyz", headers=PROXIED).text
-        assert client.get("/readyz").status_code == 200
+            assert response.status_code == 200
+            data = response.json()["data"]
+            assert "UnavailableError" in data.pop("cause")
+            assert data == {"status": "ready", "unavailable": "image workers"}
+            proxied = client.get("/readyz", headers=PROXIED)
+            assert proxied.json()["data"] == {"status": "ready"}
+        assert client.get("/readyz").json()["data"] == {"status": "ready"}
     events = [record.message for record in caplog.records if record.name != "imagehost.access"]
     assert [event for event in events if event.endswith(("ready", "start", "again"))] == [
         "worker process failed to start",

@@ -139,7 +139,8 @@ class ProbeResult:
 
     Attributes:
         status: `alive` or `ready`.
-        unavailable: `storage` if the image store does not respond, so that only what is cached is served.
+        unavailable: `storage` if the image store does not respond, so that only what is cached is served;
+            for loopback clients also `image workers`, without which uploads and new variants get 503.
         cause: Why; only for loopback clients.
         uploads: `refused` while the disk has too little free space; only for loopback clients.
     """
@@ -158,19 +159,22 @@ async def healthz() -> Response[Success[ProbeResult]]:
 
 @operation("GET /readyz", None, summary="Check that this host can serve what it has.", errors=(503,))
 async def readyz(request: ApiRequest) -> Response[Success[ProbeResult]]:
-    """Respond with 200, also without the image store, or 503; loopback clients and the log see all of it."""
+    """Respond with 200, also without image store or image workers, or 503.
+
+    Loopback clients and the log see all of it.
+    """
     is_local = is_loopback_client(request.scope)
     readiness = await cast("ReadinessMonitor", request.app.state["readiness"]).check()
     failures = readiness.failures
-    if failures.keys() - {_STORAGE}:
-        shown = [name for name in failures if is_local or name in _PUBLIC_NAMES]
+    shown = [name for name in failures if is_local or name in _PUBLIC_NAMES]
+    if failures.keys() - _DISPENSABLE:
         received = f"no response from {' and '.join(shown)}" if shown else "no response"
         raise UnavailableError(f"expected the host to be ready but received {received}")
     result = ProbeResult("ready")
-    if _STORAGE in failures:
-        result = evolve(result, unavailable=_STORAGE)
-        if is_local:
-            result = evolve(result, cause=_describe(failures[_STORAGE]))
+    if shown:
+        result = evolve(result, unavailable=" and ".join(shown))
+    if shown and is_local:
+        result = evolve(result, cause="; ".join(_describe(failures[name]) for name in shown))
     if is_local and not readiness.accepts_uploads:
         result = evolve(result, uploads="refused")
     return ok(result)
@@ -221,8 +225,9 @@ async def docs(request: ApiRequest) -> Response[bytes]:
     return to_litestar(request.app.state["api_description"].page)
 
 
-_STORAGE = "storage"
-_PUBLIC_NAMES = frozenset(("database", _STORAGE))
+_DISPENSABLE = frozenset(("storage", "image workers"))
+"""What a host can be without for a while: it serves what it has cached, lists and records."""
+_PUBLIC_NAMES = frozenset(("database", "storage"))
 """What clients on other machines may know by name."""
 
 _METRICS_ACCESS = "expected a client on this machine, or the token of metrics.token"
