@@ -144,6 +144,24 @@ def test_a_turned_master_has_no_metadata_of_the_pixels_before(factory: Any, opti
         assert gone not in master
 
 
+IPTC = b"\x1c\x02\x50\0\x0aA reporter" + b"\x1c\x02\x74\0\x05\xa9 Ann"
+"""A by-line and a copyright notice."""
+DIGEST = b"8BIM" + struct.pack(">HHI", 0x0425, 0, 16) + bytes(range(16))
+"""The digest of IPTC, which comes before it in files of Photoshop."""
+
+
+@pytest.mark.parametrize("data_sets", [IPTC, IPTC + b"\x1c\x02\x19\0\x02ab", (IPTC * 3_000)[:65_463]])
+def test_a_jpeg_of_a_jpeg_keeps_iptc_unless_it_is_removed(factory: Any, data_sets: bytes) -> None:
+    iptc = b"8BIM" + struct.pack(">HHI", 0x0404, 0, len(data_sets)) + data_sets + b"\0" * (len(data_sets) % 2)
+    resources = b"Photoshop 3.0\0" + DIGEST + iptc
+    jpeg = factory.encode(factory.photo(64, 48), JPEG, quality=98)
+    jpeg = jpeg[:2] + b"\xff\xed" + struct.pack(">H", len(resources) + 2) + resources + jpeg[2:]
+    for remove_exif, expected in ((True, {}), (False, {0x0404: data_sets})):
+        job = IngestJob(JPEG, requested_format=JPEG, quality=90, remove_exif=remove_exif)
+        master = ingest(job, jpeg)[1][0]
+        assert Image.open(BytesIO(master)).info.get("photoshop", {}) == expected
+
+
 def test_removing_metadata_removes_chunks_of_unknown_types(factory: Any) -> None:
     webp = factory.encode(factory.photo(24, 16), WEBP, exif=exif("<", THUMBNAIL))
     chunk = b"C2PA" + struct.pack("<I", 6) + b"secret"

@@ -78,7 +78,7 @@ _NUMBER = r"[0-9]{1,2}(?:\.[0-9]{1,12})?"
 _POSITION = re.compile(rf"([0-9]{{1,3}}),({_NUMBER})(?:,({_NUMBER}))?([NSEW])")
 
 _RESOURCE = b"8BIM"
-_IPTC_RESOURCE = 0x0404
+IPTC_RESOURCE = 0x0404
 _DATA_SET, _APPLICATION_RECORD = 0x1C, 2
 _DATA_SETS = (27, 92, 90, 95, 101)
 """Content location name, sub-location, city, province or state, and country name: data sets of record 2."""
@@ -175,7 +175,7 @@ def _data_set_blocks(iptc: bytes) -> Iterator[bytes]:
         # A name with its length has an even number of bytes, and so have the data.
         offset += 6 + (iptc[offset + 6] + 2) // 2 * 2
         size = int.from_bytes(iptc[offset : offset + 4], "big")
-        if number == _IPTC_RESOURCE:
+        if number == IPTC_RESOURCE:
             yield iptc[offset + 4 : offset + 4 + size]
         offset += 4 + size + size % 2
 

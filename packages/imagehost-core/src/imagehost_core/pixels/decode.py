@@ -16,6 +16,7 @@ from PIL import Image, ImageChops, ImageFile
 
 from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
+from imagehost_core.headers.camera import IPTC_RESOURCE
 from imagehost_core.headers.exif import UPRIGHT, read_orientation
 from imagehost_core.headers.header import DEFAULT_LIMITS, SourceLimits
 from imagehost_core.pixels.codecs import CODECS
@@ -121,6 +122,7 @@ class SourceImage:
         loop_count: How many times an animation is played; `INFINITE` for no end.
         exif: The EXIF block, or `None`.
         xmp: The XMP packet, or `None`.
+        iptc: The data sets of IPTC in a JPEG, or `None`.
         opened: Pillow's file, of formats that are decoded as a whole.
         stored: The frames of the other formats.
     """
@@ -131,6 +133,7 @@ class SourceImage:
     loop_count: int = INFINITE
     exif: bytes | None = None
     xmp: bytes | None = None
+    iptc: bytes | None = None
     opened: ImageFile.ImageFile | None = None
     stored: Sequence[StoredFrame] = field(default=(), repr=False)
 
@@ -220,11 +223,11 @@ def _open(fmt: Format, data: bytes) -> SourceImage:
             fmt, png.size, len(png.frames), png.loop_count, png.exif, png.xmp, stored=png.frames
         )
     image = Image.open(BytesIO(set_alpha_flag(data)), formats=(CODECS[fmt].name,))
-    exif, xmp = (
-        value if isinstance(value, bytes) else None for value in map(image.info.get, ("exif", "xmp"))
-    )
+    blocks = (*map(image.info.get, ("exif", "xmp")), image.info.get("photoshop", {}).get(IPTC_RESOURCE))
+    exif, xmp, iptc = (block if isinstance(block, bytes) else None for block in blocks)
     frames = int(getattr(image, "n_frames", 1)) if fmt is Format.WEBP else 1
-    return SourceImage(fmt, image.size, frames, int(image.info.get("loop", INFINITE)), exif, xmp, image)
+    loop_count = int(image.info.get("loop", INFINITE))
+    return SourceImage(fmt, image.size, frames, loop_count, exif, xmp, iptc, image)
 
 
 def complete_jpeg(data: bytes) -> bytes:

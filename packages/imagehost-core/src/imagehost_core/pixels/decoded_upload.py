@@ -115,10 +115,10 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
     animation = read_animation(source, normalize_frame)
     jpeg = source.opened if isinstance(source.opened, JpegImagePlugin.JpegImageFile) else None
     quality = match_source_quality(jpeg.quantization.get(0) if jpeg else None)
-    exif, xmp = (None, None) if job.remove_exif else (source.exif, source.xmp)
+    exif, xmp, iptc = (None, None, None) if job.remove_exif else (source.exif, source.xmp, source.iptc)
     exif = exif and remove_thumbnail(reset_orientation(exif))
     xmp = xmp and xmp_of_new_pixels(xmp)
-    metadata = Metadata(profiles[0], exif, xmp)
+    metadata = Metadata(profiles[0], exif, xmp, iptc)
     return DecodedUpload(
         data=data,
         is_repaired=data != uploaded,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from types import MappingProxyType
@@ -11,6 +12,7 @@ from attrs import frozen
 from PIL import Image, ImageChops, ImageFile, PngImagePlugin
 
 from imagehost_core.formats import FORMATS, Format
+from imagehost_core.headers.camera import IPTC_RESOURCE
 from imagehost_core.headers.exif import PREFIX
 from imagehost_core.pixels.chroma_subsampling import subsample_420
 from imagehost_core.pixels.codecs import CODECS
@@ -59,11 +61,13 @@ class Metadata:
         profile: An ICC profile, or `None`.
         exif: A TIFF structure, with or without its JPEG prefix, or `None`.
         xmp: An XMP packet, or `None`.
+        iptc: Data sets of IPTC, or `None`; embedded in JPEG only.
     """
 
     profile: bytes | None = None
     exif: bytes | None = None
     xmp: bytes | None = None
+    iptc: bytes | None = None
 
 
 NO_METADATA = Metadata()
@@ -205,4 +209,14 @@ def metadata_options(fmt: Format, metadata: Metadata) -> dict[str, object]:
         options["pnginfo"] = text
     elif metadata.xmp and (fmt is not Format.JPEG or len(metadata.xmp) <= MAX_SEGMENT - XMP_HEADER_BYTES):
         options["xmp"] = metadata.xmp
+    if metadata.iptc and fmt is Format.JPEG:
+        options["extra"] = _iptc_segment(metadata.iptc)
     return options
+
+
+def _iptc_segment(data_sets: bytes) -> bytes:
+    """Return a JPEG segment with data sets of IPTC, which came from such a segment and so fit in one."""
+    padding = b"\0" * (len(data_sets) % 2)
+    resource = b"8BIM" + struct.pack(">HHI", IPTC_RESOURCE, 0, len(data_sets)) + data_sets + padding
+    content = b"Photoshop 3.0\0" + resource
+    return b"\xff\xed" + struct.pack(">H", 2 + len(content)) + content
