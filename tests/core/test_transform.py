@@ -35,6 +35,7 @@ TRANSFORMS = st.builds(
     quality=st.none() | st.integers(1, 100),
     fit=st.sampled_from(Fit),
     format=st.none() | st.sampled_from(list(FORMAT_NAMES.values())),
+    card=st.booleans(),
 )
 MAXIMUM = {"w": 8192, "h": 8192, "q": 100}
 NOT_CANONICAL = [
@@ -263,9 +264,16 @@ def test_gif_is_requested_by_extension_and_is_not_in_the_query() -> None:
 
 
 def test_the_canonical_query_has_a_fixed_order_and_no_defaults() -> None:
-    transform = Transform(1, 2, 3, Fit.FILL, AUTO)
-    assert transform.to_query() == "w=1&h=2&q=3&fit=fill&fm=auto"
+    transform = Transform(1, 2, 3, Fit.FILL, AUTO, card=True)
+    assert transform.to_query() == "w=1&h=2&q=3&fit=fill&fm=auto&card=1"
     assert Transform(fit=Fit.COVER).to_query() == ""
+
+
+@pytest.mark.parametrize("value", ["", "0", "true", "01", "2"])
+def test_a_link_card_is_requested_by_one_value(value: str) -> None:
+    assert parse_transform("card=1").card
+    with pytest.raises(BadRequestError, match="card"):
+        parse_transform(f"card={value}")
 
 
 @given(

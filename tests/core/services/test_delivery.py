@@ -245,6 +245,16 @@ def test_at_the_native_size_auto_is_the_stored_file_where_that_is_small(host: Im
     assert shown(host, smaller.id, "fm=auto", "*/*").format == "PNG", "this client does not name WebP"
 
 
+@pytest.mark.parametrize("query", ["card=1&fm=jpg", "card=1&w=900&h=700&q=95", "card=1&fm=jpg&q=100"])
+def test_the_image_of_a_link_card_has_few_bytes(host: ImageHost, query: str) -> None:
+    noise = PILImage.effect_noise((800, 600), 200)
+    image = host.upload(encode(noise, "JPEG", quality=100), owner="admin", convert_to_webp=False)
+    assert len(host.render(image, query.replace("card=1&", "")).data) > 300_000
+    assert len(host.render(image, query).data) <= 300_000
+    small = host.upload(encode(photograph(80, 60), "JPEG"), owner="admin")
+    assert host.render(small, query).data == host.render(small, query.replace("card=1&", "")).data
+
+
 def test_auto_has_no_avif_with_partial_alpha(host: ImageHost) -> None:
     image = photograph(120, 90)
     image.putalpha(PILImage.linear_gradient("L").resize(image.size))

@@ -100,11 +100,13 @@ def test_a_link_to_an_animation_is_shown_as_a_gif_with_a_still(
     page = visitor.get(f"/i/{image.id}").text
     shown = re.findall(r'property="og:image" content="([^"]+)"', page)
     widths = re.findall(r'property="og:image:width" content="([^"]+)"', page)
-    assert widths == ["480", "800"]
+    assert widths == ["400", "800"]
     gif, still = (visitor.get(httpx2.URL(unescape(url)).raw_path.decode()) for url in shown)
     assert (gif.headers["content-type"], still.headers["content-type"]) == ("image/gif", "image/jpeg")
     assert count_frames(gif.content) == image.frames
     url = quote(f"{SETTINGS.base_url.removesuffix('/v1')}/i/{image.id}", safe="")
+    types = re.findall(r'property="og:image:type" content="([^"]+)"', page)
+    assert types == ["image/gif", "image/jpeg"]
     described = visitor.get(f"/oembed?url={url}&maxheight=100").json()
     assert (described["width"], described["height"]) == (200, 100)
     assert (described["thumbnail_width"], described["thumbnail_height"]) == (200, 100)

@@ -21,6 +21,7 @@ from imagehost_core import ImageHost
 from imagehost_core.resources import ImageRecord
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.testing import make_image
+from imagehost_server.auth.passwords import hash_password
 from imagehost_server.settings import GallerySettings, WebSettings
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE
 
@@ -217,6 +218,93 @@ def test_a_link_to_an_image_is_shown_by_chats_and_blogs(host: ImageHost, visitor
     assert visitor.get(f"{path}%2F").json() == described
     assert visitor.get(f"/i/{image.id}/").text == visitor.get(f"/i/{image.id}").text
     assert visitor.get("/oembed?url=https://example.com/i/0123456789abcdef").status_code == 404
+
+
+def card_of(page: str) -> dict[str, str]:
+    """Return the members of the link card of a page, the last one of each name."""
+    tags = Tags(page).all("meta")
+    return {tag.get("property") or tag.get("name") or "": tag.get("content") or "" for tag in tags}
+
+
+def test_album_share_and_gallery_describe_themselves_in_link_cards(
+    host: ImageHost, visitor: httpx2.Client
+) -> None:
+    album = host.albums.create(owner="admin", name="Two \n & two", description="Text  of\nan album")
+    private = host.albums.create(owner="admin", name="Shared", is_public=False)
+    for target in (album, private):
+        host.upload(make_image(600, 400), owner="admin", album_id=target)
+    token = host.albums.create_share(private, owner="admin").token
+    (member,) = host.images.list(owner="admin", album_id=private)
+    site = SETTINGS.base_url.removesuffix("/v1")
+    for path, title, description in (
+        ("/", "Public images", "image"),
+        (f"/a/{album.id}", album.name, "Text of an album · 1 image"),
+        (f"/s/{token}", "Shared", "1 image"),
+        (f"/s/{token}/{member.id}", "image", "600 × 400 pixels"),
+    ):
+        card = card_of(visitor.get(path).text)
+        assert card["og:title"] == title
+        assert description in card["og:description"]
+        assert card["og:url"] == f"{site}{path}"
+        assert (card["twitter:card"], card["og:image:type"]) == ("summary_large_image", "image/jpeg")
+        shown = visitor.get(httpx2.URL(card["og:image"]).raw_path.decode())
+        assert (shown.status_code, shown.headers["content-type"]) == (200, "image/jpeg")
+
+
+def test_what_needs_a_password_is_not_described(host: ImageHost, visitor: httpx2.Client) -> None:
+    album = host.albums.create(owner="admin", name="Behind a password", is_public=False)
+    host.upload(make_image(300, 200), owner="admin", album_id=album)
+    password_hash = hash_password("correct horse battery")
+    share = host.albums.create_share(album, owner="admin", password_hash=password_hash)
+    page = visitor.get(f"/s/{share.token}")
+    assert page.status_code == 403
+    assert "og:" not in page.text
+    assert album.name not in page.text
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "shown"),
+    [
+        (1290, 9000, (200, 1280)),
+        (4000, 100, (1280, 200)),
+        (20, 10, (200, 200)),
+        (300, 100, (300, 200)),
+        (1600, 1600, (1280, 1280)),
+    ],
+)
+def test_the_image_of_a_link_card_is_within_the_limits_of_sites(
+    host: ImageHost, visitor: httpx2.Client, width: int, height: int, shown: tuple[int, int]
+) -> None:
+    noise = PILImage.effect_noise((min(width, 1280), min(height, 1280)), 200).resize((width, height))
+    file = io.BytesIO()
+    noise.save(file, "JPEG", quality=95)
+    image = host.upload(file.getvalue(), owner="admin")
+    card = card_of(visitor.get(f"/i/{image.id}").text)
+    assert (int(card["og:image:width"]), int(card["og:image:height"])) == shown
+    data = visitor.get(httpx2.URL(card["og:image"]).raw_path.decode()).content
+    assert len(data) <= 300_000
+    with PILImage.open(io.BytesIO(data)) as sent:
+        assert (sent.format, sent.size) == ("JPEG", shown)
+
+
+def test_the_images_of_the_link_card_of_an_animation_are_within_the_limits_of_sites(
+    host: ImageHost, visitor: httpx2.Client
+) -> None:
+    frames = [PILImage.effect_noise((500, 400), 200 + number) for number in range(4)]
+    file = io.BytesIO()
+    frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:], duration=80, quality=50)
+    image = host.upload(file.getvalue(), owner="admin")
+    page = visitor.get(f"/i/{image.id}").text
+    urls = [tag["content"] or "" for tag in Tags(page).all("meta") if tag.get("property") == "og:image"]
+    gif, still = (visitor.get(httpx2.URL(url).raw_path.decode()).content for url in urls)
+    assert max(len(gif), len(still)) <= 300_000
+    with PILImage.open(io.BytesIO(gif)) as shown:
+        assert (shown.format, shown.size) == ("GIF", (400, 320))
+        durations = 0
+        for number in range(getattr(shown, "n_frames", 1)):
+            shown.seek(number)
+            durations += shown.info["duration"]
+    assert durations == 4 * 80
 
 
 def test_pages_allow_no_inline_code_and_no_other_origin(visitor: httpx2.Client, owner: httpx2.Client) -> None:

@@ -187,6 +187,8 @@ class RenderJob:
         keeps_file: Whether the variant is the master without its metadata, if that is upright.
         choices: The formats among which the image decides; `format` is the first. `keeps_file` then means
             that the master is one of the choices, too. Empty if the format is fixed.
+        max_bytes: The most bytes of a JPEG, by its quality, or of a GIF, by its number of frames; `None` for
+            any.
     """
 
     plan: Plan
@@ -197,6 +199,7 @@ class RenderJob:
     frame_step: int = 1
     keeps_file: bool = False
     choices: tuple[Format, ...] = ()
+    max_bytes: int | None = field(default=None, validator=optional(ge(1)))
 
 
 @frozen

@@ -40,6 +40,10 @@ MAX_QUALITY = 100
 
 TRANSFORM_PARAMETERS = ("w", "h", "q", "fit", "fm")
 """The names of the transform parameters."""
+CARD_PARAMETER = "card"
+"""The name of the parameter of images in link cards, which programs show for a link to a page."""
+CARD_BYTES = 300_000
+"""The most bytes of the image of a link card: above some 300 kB, chat programs show none."""
 ACCESS_PARAMETERS = ("exp", "sig", "share")
 """The names of the other parameters of a delivery URL; they change who may see an image."""
 MAX_PARAMETERS = 64
@@ -94,6 +98,7 @@ class Transform:
         quality: 1–100, or `None` for the format's default; ignored for PNG and GIF.
         fit: The fit mode, used if width and height are given.
         format: The output format; `AUTO` negotiates it; `None` is the stored format.
+        card: Whether the variant is for a link card, so it has at most `CARD_BYTES` as JPEG or GIF.
 
     Raises:
         BadRequestError: Values are not allowed; every one is listed in `errors`.
@@ -104,6 +109,7 @@ class Transform:
     quality: int | None = None
     fit: Fit = field(default=Fit.COVER, converter=_convert_fit)
     format: Format | Auto | None = None
+    card: bool = False
 
     def __attrs_post_init__(self) -> None:
         errors = list(_validate(self))
@@ -111,7 +117,7 @@ class Transform:
             raise BadRequestError(errors=errors)
 
     def to_query(self) -> str:
-        """Return the canonical query: parameters in the order w, h, q, fit, fm, without defaults.
+        """Return the canonical query: parameters in the order w, h, q, fit, fm, card, without defaults.
 
         GIF is not a value of `fm`, only an extension, so the query leaves it out.
         """
@@ -122,6 +128,7 @@ class Transform:
             "q": self.quality,
             "fit": None if self.fit is Fit.COVER else self.fit.value,
             "fm": None if self.format is None else names.get(self.format),
+            CARD_PARAMETER: "1" if self.card else None,
         }
         return urlencode({name: value for name, value in pairs.items() if value is not None})
 
@@ -199,7 +206,7 @@ def parse_transform(query: TransformSource = "", *, extension: str | None = None
     for name, value in _parse_query(query):
         if name in values:
             errors.append(FieldError(name, "one value", "several"))
-        elif name in (*TRANSFORM_PARAMETERS, *ACCESS_PARAMETERS):
+        elif name in (*TRANSFORM_PARAMETERS, CARD_PARAMETER, *ACCESS_PARAMETERS):
             values[name] = value
 
     def integer(name: str, maximum: int) -> int | None:
@@ -214,6 +221,7 @@ def parse_transform(query: TransformSource = "", *, extension: str | None = None
         quality=integer("q", MAX_QUALITY),
         fit=choice("fit", FIT_NAMES) or Fit.COVER,
         format=choice("fm", FORMAT_NAMES) or extension_format,
+        card=choice(CARD_PARAMETER, {"1": True}) or False,
     )
     if errors:
         raise BadRequestError(errors=dict.fromkeys(errors))

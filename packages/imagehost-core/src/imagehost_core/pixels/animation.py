@@ -37,6 +37,14 @@ class Animation:
     durations: Sequence[int]
     loop_count: int
 
+    def thinned(self, step: int) -> Animation:
+        """Return every frame at a distance, shown as long as it and those after it that are left out."""
+        durations = [
+            min(sum(self.durations[start : start + step]), MAX_DURATION)
+            for start in range(0, len(self.frames), step)
+        ]
+        return Animation(self.frames[::step], durations, self.loop_count)
+
 
 def read_animation(
     source: SourceImage, transform: Callable[[Image.Image], Image.Image], step: int = 1

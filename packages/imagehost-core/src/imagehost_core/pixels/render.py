@@ -28,6 +28,10 @@ from imagehost_core.pixels.format_choice import choose_lossless, choose_lossy, i
 from imagehost_core.pixels.strip_metadata import WEBP_HEADER_BYTES, iter_riff_chunks, strip_metadata
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
 
+LOWER_QUALITIES = (60, 40, 25, 15, 10, 5)
+"""The qualities that are tried in order where a file has too many bytes. At the last, a JPEG of 1280×1280
+pixels that are black or white at random has 298,000."""
+
 
 @frozen
 class RenderContext:
@@ -129,6 +133,8 @@ def _render(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, lis
     with suppress_warnings():
         image = open_image(fmt, data)
         stored = _stored_file(job, image, data) if job.keeps_file else None
+        if stored is not None and not _is_within(job, stored):
+            stored = None
         if stored is not None and not job.choices:
             return RenderResult(job.plan.output, image.frame_count), [stored]
         if job.animated and image.frame_count > job.frame_step and FORMATS[job.format].animated:
@@ -182,6 +188,11 @@ def _encode_still(job: RenderJob, frame: Image.Image, source_is_lossy: bool, *, 
         # Firefox shows chroma of half the resolution in blocks, which are visible at coloured lines.
         options["subsampling"], subsample = "4:4:4", False
     data = encode(fmt, frame, job.quality, options=options, subsample=subsample)
+    if FORMATS[fmt].has_quality:
+        for quality in LOWER_QUALITIES:
+            if _is_within(job, data):
+                break
+            data = encode(fmt, frame, quality, options=options, subsample=subsample)
     replaces_file = job.keeps_file and not job.choices and not source_is_lossy
     lossless_format = choose_lossless(job.choices or (fmt,)) if line_art or replaces_file else None
     if lossless_format is None or not FORMATS[fmt].has_quality:
@@ -197,8 +208,15 @@ def _render_animation(job: RenderJob, image: SourceImage) -> tuple[RenderResult,
     context = RenderContext(job, image.orientation)
     animation = read_animation(image, lambda frame: _run_pipeline(frame, context), job.frame_step)
     data = encode_animation(job.format, animation, job.quality)
+    while job.max_bytes and not _is_within(job, data) and len(animation.frames) > 1:
+        animation = animation.thinned(-(-len(data) // job.max_bytes))
+        data = encode_animation(job.format, animation, job.quality)
     # Encoders merge equal consecutive frames, so the frames of the result are counted.
     return RenderResult(job.plan.output, open_image(job.format, data).frame_count), data
+
+
+def _is_within(job: RenderJob, data: bytes) -> bool:
+    return job.max_bytes is None or len(data) <= job.max_bytes
 
 
 def _run_pipeline(image: Image.Image, context: RenderContext) -> Image.Image:

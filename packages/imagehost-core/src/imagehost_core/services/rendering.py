@@ -32,6 +32,7 @@ from imagehost_core.storage.blob_store import derivative_name, recorded_checksum
 from imagehost_core.storage.image_store import ImageFiles
 from imagehost_core.transform import (
     AUTO,
+    CARD_BYTES,
     MAX_OUTPUT_PIXELS,
     Plan,
     Size,
@@ -248,7 +249,7 @@ def new_job(
     has_all_frames = FORMATS[image.format].animated or not image.is_animated
     is_sent = accept_weight(accept, image.format) > 0 if choices else fmt is image.format
     keeps_file = is_native and transform.quality is None and has_all_frames and is_sent
-    is_kept = keeps_file and not choices
+    is_kept = keeps_file and not choices and not transform.card
     steps = Plan.unchanged(size) if is_kept else geometry(max_side=FORMATS[fmt].max_side)
     # Where the format is not decided yet, its default is the encoder's.
     default = None if choices else FORMATS[fmt].default_quality
@@ -261,6 +262,7 @@ def new_job(
         frame_step=frame_step(steps.output, image.frames) if animated else 1,
         keeps_file=keeps_file,
         choices=choices,
+        max_bytes=CARD_BYTES if transform.card else None,
     )
 
 

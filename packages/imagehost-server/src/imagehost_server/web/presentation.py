@@ -12,14 +12,14 @@ from collections.abc import Container, Iterator
 from fractions import Fraction
 from pathlib import PurePath
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from imagehost_core import CameraData
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import ImageId
-from imagehost_core.models import THUMB_SIDE, Image, UrlBuilder
+from imagehost_core.models import THUMB_FRAMES, THUMB_SIDE, Image, UrlBuilder
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.transform import AUTO, MAX_OUTPUT_PIXELS, Size, Transform
+from imagehost_core.transform import AUTO, MAX_OUTPUT_PIXELS, Size, Transform, plan
 from imagehost_server.web.catalog import Texts
 
 ROW_HEIGHT = 230
@@ -111,6 +111,11 @@ WIDTHS = (320, 640, 1280, 1920)
 TILE_WIDTHS = (320, 640, 960)
 """Widths of variants in grids: a row of 230 CSS pixels on displays of density 1 and 2."""
 
+MIN_CARD_SIDE, MAX_CARD_SIDE = 200, 1280
+"""The sides of the image of a link card, in pixels: sites show no smaller ones, and no larger ones faster."""
+MAX_CARD_ANIMATION_SIDE = 400
+"""The longest side of a GIF there, in pixels: one frame of random pixels has at most `CARD_BYTES`."""
+
 COVER_RATIO = 133
 """The aspect ratio of the cover of an album, in hundredths."""
 
@@ -175,6 +180,28 @@ class Download:
     url: str
     width: int
     height: int
+
+
+@frozen
+class CardImage:
+    """An image that other sites show for a link to a page.
+
+    Attributes:
+        url: The URL.
+        width: The width in pixels.
+        height: The height in pixels.
+        format: The format.
+    """
+
+    url: str
+    width: int
+    height: int
+    format: Format
+
+    @property
+    def media_type(self) -> str:
+        """The media type, such as `image/jpeg`."""
+        return FORMATS[self.format].media_type
 
 
 @frozen
@@ -280,13 +307,13 @@ class ImagePresenter:
         widths = tuple(_below(image, WIDTHS))
         return self.variant(image, widths[-1]) if self.has_variants else self._urls.image(image)
 
-    def previews(
+    def card_images(
         self, image: Image, max_width: int | None = None, max_height: int | None = None
-    ) -> tuple[Download, ...]:
-        """Return the images that other sites show for a link to its page; the last is a still.
+    ) -> tuple[CardImage, ...]:
+        """Return the images that other sites show for a link to a page; the last is a still.
 
-        That is a JPEG of at most 1280 pixels. Before it comes, for an animation, a GIF of at most 480, which
-        chat programs play. Where the host restricts variants, there is the thumbnail only.
+        That is a JPEG. Before it comes, for an animation, a GIF, which chat programs play. Where the host
+        restricts variants, there is the thumbnail only.
 
         Args:
             image: The image.
@@ -296,12 +323,29 @@ class ImagePresenter:
         if not self.has_variants:
             scale = min(1.0, THUMB_SIDE / max(image.width, image.height))
             width, height = (max(1, round(side * scale)) for side in (image.width, image.height))
-            return (Download("", self._urls.thumb(image), width, height),)
-        width = min(image.width, max_width or image.width)
-        if max_height and max_height < image.height:
-            width = max(1, min(width, image.width * max_height // image.height))
-        still = self._download(image, min(width, 1280), Format.JPEG)
-        return (self._download(image, min(width, 480), Format.GIF), still) if image.is_animated else (still,)
+            fmt = Format.WEBP if image.frames <= THUMB_FRAMES else Format.JPEG
+            return (CardImage(self._urls.thumb(image), width, height, fmt),)
+        limit = Size(max_width or MAX_CARD_SIDE, max_height or MAX_CARD_SIDE)
+        still = self._card_image(image, limit, MAX_CARD_SIDE, Format.JPEG)
+        if not image.is_animated:
+            return (still,)
+        return self._card_image(image, limit, MAX_CARD_ANIMATION_SIDE, Format.GIF), still
+
+    def _card_image(self, image: Image, limit: Size, max_side: int, fmt: Format) -> CardImage:
+        """Return an image within limits, cropped where a side would be shorter than `MIN_CARD_SIDE`."""
+        size = Size(image.width, image.height)
+        limit = Size(min(limit.width, max_side), min(limit.height, max_side))
+        shortest = min(MIN_CARD_SIDE, limit.width, limit.height)
+        scale = min(1.0, limit.width / size.width, limit.height / size.height)
+        width, height = (
+            min(longest, max(round(side * scale), shortest))
+            for side, longest in ((size.width, limit.width), (size.height, limit.height))
+        )
+        transform = Transform(width, height, format=fmt, card=True)
+        output = plan(size, transform, enlarge=self._delivery.enlarge).output
+        query = evolve(transform, format=None).to_query()
+        url = self._urls.image(image, query, FORMATS[fmt].extensions[0])
+        return CardImage(url, output.width, output.height, fmt)
 
     def _download(self, image: Image, width: int, fmt: Format) -> Download:
         return Download(FORMATS[fmt].label, self.variant(image, width, fmt), width, _height(image, width))

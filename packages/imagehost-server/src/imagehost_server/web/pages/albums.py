@@ -50,7 +50,12 @@ from imagehost_server.web.page import (
     see_other,
 )
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, LIFETIMES, own_tiles, read_albums
-from imagehost_server.web.pages.public import image_values, iter_gallery, read_gallery
+from imagehost_server.web.pages.public import (
+    image_values,
+    iter_gallery,
+    list_card_images,
+    read_gallery,
+)
 from imagehost_server.web.presentation import ImagePresenter, Tile
 from imagehost_server.web.zip_archive import ArchiveNames, ZipWriter, portable_name
 
@@ -149,9 +154,11 @@ async def shared_album(request: WebRequest, token: FromPath[str]) -> Response[An
     return request.render(
         "shared_album.html",
         album=album,
+        card_images=list_card_images(presenter, listed),
         cursor=cursor,
         next_cursor=listed.next_cursor,
         tiles=[evolve(presenter.tile(image), page=f"/s/{token}/{image.id}") for image in listed],
+        url=f"{request.settings.site_url}/s/{token}",
     )
 
 
@@ -200,8 +207,16 @@ async def shared_image(request: WebRequest, token: FromPath[str], image_id: From
     image = await request.executors.reads.run(request.host.images.get, image_id)
     if image.album_id != album.id:
         raise NotFoundError("expected the id of an image in the album")
-    values = await image_values(request, image, evolve(request.host.urls, share=share.id))
-    return request.render("shared_image.html", **values, album=album, token=token)
+    urls = evolve(request.host.urls, share=share.id)
+    values = await image_values(request, image, urls)
+    return request.render(
+        "shared_image.html",
+        **values,
+        album=album,
+        card_images=ImagePresenter(urls, request.settings.delivery).card_images(image),
+        token=token,
+        url=f"{request.settings.site_url}/s/{token}/{image.id}",
+    )
 
 
 @page("/s/{token:str}/images.zip")

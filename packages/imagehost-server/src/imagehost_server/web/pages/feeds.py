@@ -54,7 +54,7 @@ async def _feed(request: WebRequest, path: str, album_id: str | None) -> Respons
             "image": urls.image(image),
             "type": image.mime_type,
             "size": image.size,
-            "shown": presenter.previews(image)[0],
+            "shown": presenter.card_images(image)[0],
             "text": _xml_text(image.description),
         }
         for image in images

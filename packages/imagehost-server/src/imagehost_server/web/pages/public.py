@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -27,6 +27,7 @@ from imagehost_server.web.page import WebRequest, page
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, read_camera_data
 from imagehost_server.web.presentation import (
     PUBLIC_FACTS,
+    CardImage,
     ImagePresenter,
     camera_facts,
     shape,
@@ -62,7 +63,7 @@ async def public_image(request: WebRequest, image_id: FromPath[str]) -> Response
         is_mine=request.viewer is not None and request.viewer.id == image.account_id,
         links=urls.links(image),
         oembed=f"{request.settings.site_url}/oembed?url={quote(url, safe='')}",
-        previews=presenter.previews(image),
+        card_images=presenter.card_images(image),
         structured={
             "@context": "https://schema.org",
             "@type": "ImageObject",
@@ -116,7 +117,7 @@ async def oembed(request: WebRequest) -> Response[Any]:
         raise UnsupportedOutputError(errors=[FieldError("format", "json", quote_value(requested))])
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
     limits = [_limit(request, name) for name in ("maxwidth", "maxheight")]
-    shown, *_ = previews = presenter.previews(image, *limits)
+    shown, *_ = cards = presenter.card_images(image, *limits)
     description = {
         "version": "1.0",
         "type": "photo",
@@ -126,9 +127,9 @@ async def oembed(request: WebRequest) -> Response[Any]:
         "url": shown.url,
         "width": shown.width,
         "height": shown.height,
-        "thumbnail_url": previews[-1].url,
-        "thumbnail_width": previews[-1].width,
-        "thumbnail_height": previews[-1].height,
+        "thumbnail_url": cards[-1].url,
+        "thumbnail_width": cards[-1].width,
+        "thumbnail_height": cards[-1].height,
     }
     headers = (
         ("content-type", "application/json"),
@@ -148,13 +149,21 @@ async def _show(request: WebRequest, template: str, album_id: str | None = None)
     return request.render(
         template,
         album=listed.album,
+        card_images=list_card_images(presenter, listed),
         cursor=cursor,
         link=urlencode({"q": q}) if q else "",
         next_cursor=listed.next_cursor,
         q=q,
         tiles=[presenter.tile(image) for image in listed],
         total=listed.total,
+        url=f"{request.settings.site_url}/" + (f"a/{listed.album.id}" if listed.album else ""),
     )
+
+
+def list_card_images(presenter: ImagePresenter, images: Iterable[Image]) -> tuple[CardImage, ...]:
+    """Return what other sites show for a link to a page with images: the first of them, without motion."""
+    first = next(iter(images), None)
+    return () if first is None else presenter.card_images(first)[-1:]
 
 
 def read_gallery(
