@@ -8,6 +8,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from tests.shipped_files import shipped
 
 from imagehost_core.errors import BY_CODE
 from imagehost_core.headers.header import SourceLimits
@@ -152,7 +153,7 @@ def test_every_benchmark_is_listed(workspace: Path) -> None:
 
 
 def test_readme_shows_the_first_example_word_for_word(workspace: Path) -> None:
-    example = (workspace / "docs" / "examples" / "embed_start.py").read_text(encoding="utf-8")
+    example = shipped("docs/examples/embed_start.py")
     assert f"```python\n{example}```" in (workspace / "README.md").read_text(encoding="utf-8")
 
 

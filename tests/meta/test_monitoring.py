@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.shipped_files import shipped
 
 from imagehost_server.metrics import FAMILIES
 
@@ -27,8 +28,8 @@ def sample_names() -> set[str]:
 
 def expressions(workspace: Path) -> dict[str, list[str]]:
     """Return the expressions of the alert rules and of the dashboard."""
-    rules = (workspace / "deploy" / "prometheus-alerts.yml").read_text(encoding="utf-8")
-    dashboard = json.loads((workspace / "deploy" / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    rules = shipped("deploy/prometheus-alerts.yml")
+    dashboard = json.loads(shipped("deploy/grafana-dashboard.json"))
     return {
         "alerts": re.findall(r"expr: (?:>-\n\s+)?(.+)", rules),
         "dashboard": [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]],
@@ -72,7 +73,7 @@ def test_every_expression_names_only_metrics_and_labels_that_exist(
 
 
 def test_every_panel_has_a_title_and_a_place_of_its_own(workspace: Path) -> None:
-    dashboard = json.loads((workspace / "deploy" / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    dashboard = json.loads(shipped("deploy/grafana-dashboard.json"))
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in dashboard["panels"]]
     titles = [panel["title"] for panel in dashboard["panels"]]
     assert len(set(places)) == len(set(titles)) == len(places)

@@ -9,6 +9,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard, Panel
 from grafana_foundation_sdk.models.prometheus import Dataquery
+from tests.shipped_files import shipped
 
 
 def unknown(expected: object, received: object, path: str = "") -> list[str]:
@@ -24,7 +25,7 @@ def unknown(expected: object, received: object, path: str = "") -> list[str]:
 
 
 def test_grafana_reads_every_field_of_the_dashboard(workspace: Path) -> None:
-    content = json.loads((workspace / "deploy" / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    content = json.loads(shipped("deploy/grafana-dashboard.json"))
     register_default_plugins()
     dashboard = Dashboard.from_json(content)
     assert unknown(content, json.loads(JSONEncoder().encode(dashboard))) == []

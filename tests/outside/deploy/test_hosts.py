@@ -25,6 +25,7 @@ from tests.object_store import server_ports
 from tests.outside.deploy.conftest import require_program
 from tests.outside.deploy.containerfile import exec_form, instructions
 from tests.postgres import FAST, run_postgres
+from tests.shipped_files import ROOT, fill, shipped
 from tests.tcp_proxy import TcpProxy, run_tcp_proxy
 
 from imagehost_core.testing import make_image
@@ -32,6 +33,7 @@ from imagehost_server.serve.runner import free_port
 from imagehost_server.serve.supervisor import STOP_SECONDS
 from imagehost_server.testing import RunningServer, start
 
+COMPOSITION = "deploy/compose-hosts.yaml"
 HOSTS = ("imagehost-1", "imagehost-2")
 OPTIONS = "{\n    admin off\n    auto_https disable_redirects\n    http_port %d\n}\n"
 PASSWORD, SECRET = "database password", "object store secret"
@@ -39,17 +41,17 @@ WAIT_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
-def services(deploy: Path) -> dict[str, Any]:
+def services() -> dict[str, Any]:
     """The services of the composition."""
-    document = yaml.safe_load((deploy / "compose-hosts.yaml").read_text(encoding="utf-8"))
+    document = yaml.safe_load(shipped(COMPOSITION))
     services = document["services"]
     assert isinstance(services, dict)
     return services
 
 
-def test_the_composition_matches_the_schema_of_the_compose_specification(linters: Path, deploy: Path) -> None:
+def test_the_composition_matches_the_schema_of_the_compose_specification(linters: Path) -> None:
     schema = ("--builtin-schema", "vendor.compose-spec")
-    subprocess.run([linters / "check-jsonschema", *schema, deploy / "compose-hosts.yaml"], check=True)
+    subprocess.run([linters / "check-jsonschema", *schema, ROOT / "deploy/compose-hosts.yaml"], check=True)
 
 
 def test_hosts_differ_in_their_data_directory_alone(services: dict[str, Any]) -> None:
@@ -58,19 +60,19 @@ def test_hosts_differ_in_their_data_directory_alone(services: dict[str, Any]) ->
     assert one == other
 
 
-def test_each_host_runs_as_in_the_composition_of_one(services: dict[str, Any], deploy: Path) -> None:
-    document = yaml.safe_load((deploy / "compose.yaml").read_text(encoding="utf-8"))
+def test_each_host_runs_as_in_the_composition_of_one(services: dict[str, Any]) -> None:
+    document = yaml.safe_load(shipped("deploy/compose.yaml"))
     single = document["services"]["imagehost"]
     several = services[HOSTS[0]]
     for name in single.keys() - {"environment", "networks", "volumes"}:
         assert several[name] == single[name]
-    health = dict(instructions((deploy / "Containerfile").read_text(encoding="utf-8")))["HEALTHCHECK"]
+    health = dict(instructions(shipped("deploy/Containerfile")))["HEALTHCHECK"]
     assert several["healthcheck"]["test"][1:] == exec_form(health)
     assert int(several["stop_grace_period"].removesuffix("s")) > STOP_SECONDS
 
 
 def test_only_caddy_is_reached_from_elsewhere_and_only_hosts_reach_the_stores(
-    services: dict[str, Any], deploy: Path
+    services: dict[str, Any],
 ) -> None:
     assert [name for name, service in services.items() if "ports" in service] == ["caddy"]
     networks = {name: set(service["networks"]) for name, service in services.items()}
@@ -81,7 +83,7 @@ def test_only_caddy_is_reached_from_elsewhere_and_only_hosts_reach_the_stores(
         "seaweedfs": {"stores"},
         "caddy": {"proxied"},
     }
-    document = yaml.safe_load((deploy / "compose-hosts.yaml").read_text(encoding="utf-8"))
+    document = yaml.safe_load(shipped(COMPOSITION))
     assert document["networks"]["stores"] == {"internal": True}
     ip_address = services["caddy"]["networks"]["proxied"]["ipv4_address"]
     assert services[HOSTS[0]]["environment"]["IMAGEHOST_TRUSTED_PROXIES"] == ip_address
@@ -93,8 +95,8 @@ def test_the_file_has_no_secret(services: dict[str, Any]) -> None:
         assert re.fullmatch(r"\$\{\w+:\?[^}]+\}", variables[name])
 
 
-def test_the_image_has_both_engines(deploy: Path) -> None:
-    text = (deploy / "Containerfile").read_text(encoding="utf-8")
+def test_the_image_has_both_engines() -> None:
+    text = shipped("deploy/Containerfile")
     assert "--extra postgres --extra object-store" in text
 
 
@@ -183,7 +185,6 @@ def is_open(port: int) -> bool:
 @pytest.fixture(scope="module")
 def deployment(
     services: dict[str, Any],
-    deploy: Path,
     certificate: tuple[Path, Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Deployment]:
@@ -222,9 +223,7 @@ def deployment(
             resolved = {}
             for name, value in services[service]["environment"].items():
                 text = re.sub(r"\$\{(\w+):[^}]*\}", lambda found: values[found[1]], value)
-                for place, replacement in local.items():
-                    text = text.replace(place, replacement)
-                resolved[name] = text
+                resolved[name] = fill(COMPOSITION, text, local)
             return resolved
 
         role = variables_of("postgres")
@@ -236,9 +235,12 @@ def deployment(
 
         (directory / "data").mkdir()
         command = [str(weed), *services["seaweedfs"]["command"]]
-        flags = {"-dir=/data": f"-dir={directory}/data", "-ip=seaweedfs": "-ip=127.0.0.1"}
-        assert flags.keys() < set(command)
-        command = [flags.get(word, word).replace("0.0.0.0", "127.0.0.1") for word in command]
+        flags = {
+            "-dir=/data": f"-dir={directory}/data",
+            "-ip=seaweedfs": "-ip=127.0.0.1",
+            "0.0.0.0": "127.0.0.1",
+        }
+        command = [fill(COMPOSITION, word, flags) for word in command]
         command += [f"-{name}={port}" for name, port in s3_ports.items()]
         home = {"HOME": str(directory), "PATH": os.environ["PATH"]}
         stack.enter_context(run(command, directory / "weed.log", home | variables_of("seaweedfs")))
@@ -248,7 +250,7 @@ def deployment(
         wait_until(lambda: httpx2.get(health).status_code == 200)
 
         path = directory / "Caddyfile"
-        text = (deploy / "Caddyfile-hosts").read_text(encoding="utf-8")
+        text = shipped("deploy/Caddyfile-hosts")
         path.write_text(OPTIONS % free_port("127.0.0.1") + text, encoding="utf-8")
         arguments = ("--config", str(path), "--adapter", "caddyfile")
         variables = home | variables_of("caddy") | {"TLS": values["TLS"]}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.outside.deploy.containerfile import instructions
+from tests.shipped_files import ROOT, shipped
 
 from imagehost_core.limits import MAX_FILE_BYTES, MAX_FILES_PER_REQUEST
 from imagehost_core.settings import SettingsError
@@ -22,9 +23,9 @@ Resource = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def manifest(deploy: Path) -> dict[str, Resource]:
+def manifest() -> dict[str, Resource]:
     """The resources, by kind."""
-    documents = yaml.safe_load_all((deploy / "kubernetes.yaml").read_text(encoding="utf-8"))
+    documents = yaml.safe_load_all(shipped("deploy/kubernetes.yaml"))
     return {resource["kind"]: resource for resource in documents}
 
 
@@ -43,9 +44,9 @@ def container(pod: Resource) -> Resource:
 
 
 @pytest.fixture(scope="module")
-def host(deploy: Path) -> Resource:
+def host() -> Resource:
     """A host of the composition of two."""
-    document = yaml.safe_load((deploy / "compose-hosts.yaml").read_text(encoding="utf-8"))
+    document = yaml.safe_load(shipped("deploy/compose-hosts.yaml"))
     host = document["services"]["imagehost-1"]
     assert isinstance(host, dict)
     return host
@@ -75,8 +76,8 @@ def find(value: object, key: str) -> Iterator[Any]:
         yield from find(member, key)
 
 
-def test_kubernetes_validate_finds_nothing(linters: Path, deploy: Path) -> None:
-    subprocess.run([linters / "kubernetes-validate", "--strict", deploy / "kubernetes.yaml"], check=True)
+def test_kubernetes_validate_finds_nothing(linters: Path) -> None:
+    subprocess.run([linters / "kubernetes-validate", "--strict", ROOT / "deploy/kubernetes.yaml"], check=True)
 
 
 def test_a_pod_has_the_engines_the_secrets_and_the_image_of_a_host_of_the_composition(
@@ -90,8 +91,8 @@ def test_a_pod_has_the_engines_the_secrets_and_the_image_of_a_host_of_the_compos
     assert container["image"] == host["image"]
 
 
-def test_ports_and_probes_are_those_of_the_server(container: Resource, deploy: Path) -> None:
-    exposed = dict(instructions((deploy / "Containerfile").read_text(encoding="utf-8")))["EXPOSE"]
+def test_ports_and_probes_are_those_of_the_server(container: Resource) -> None:
+    exposed = dict(instructions(shipped("deploy/Containerfile")))["EXPOSE"]
     (port,) = container["ports"]
     assert port["containerPort"] == int(exposed)
     paths = {
@@ -156,9 +157,9 @@ def test_the_data_directory_has_room_for_both_caches_and_uploads(
 
 
 def test_a_pod_runs_as_the_user_of_the_image_and_with_the_restrictions_of_the_composition(
-    pod: Resource, container: Resource, host: Resource, deploy: Path
+    pod: Resource, container: Resource, host: Resource
 ) -> None:
-    image = dict(instructions((deploy / "Containerfile").read_text(encoding="utf-8")))
+    image = dict(instructions(shipped("deploy/Containerfile")))
     context = pod["securityContext"]
     assert f"{context['runAsUser']}:{context['runAsGroup']}" == image["USER"]
     assert context["fsGroup"] == context["runAsGroup"]

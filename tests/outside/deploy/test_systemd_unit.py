@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.outside.deploy.conftest import require_program
+from tests.shipped_files import ROOT, shipped
 
 from imagehost_core import ImageHost
 from imagehost_server.serve.runner import free_port
@@ -27,25 +28,24 @@ library = ctypes.CDLL(None, use_errno=True)
 library.mount(None, None, None, 0, None)
 print(ctypes.get_errno())
 """
+PROGRAM = "/opt/imagehost/bin/imagehost "
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def options(deploy: Path) -> Mapping[str, list[str]]:
-    """Return the values of each option of the unit."""
-    text = (deploy / "imagehost.service").read_text(encoding="utf-8")
-    values: dict[str, list[str]] = {}
+def options(values: Mapping[str, str] | None = None) -> Mapping[str, list[str]]:
+    """Return the values of each option of the unit, with what is filled in."""
+    text = shipped("deploy/imagehost.service", values)
+    found: dict[str, list[str]] = {}
     for name, value in re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE):
-        values.setdefault(name, []).append(value)
-    return values
+        found.setdefault(name, []).append(value)
+    return found
 
 
 @pytest.fixture
-def unit(deploy: Path, tmp_path: Path) -> Path:
+def unit(tmp_path: Path) -> Path:
     """The unit with a program that exists here."""
     path = tmp_path / "imagehost.service"
-    text = (deploy / "imagehost.service").read_text(encoding="utf-8")
-    assert "/opt/imagehost/bin/imagehost " in text
-    path.write_text(text.replace("/opt/imagehost/bin/imagehost ", "/bin/true "), encoding="utf-8")
+    path.write_text(shipped("deploy/imagehost.service", {PROGRAM: "/bin/true "}), encoding="utf-8")
     return path
 
 
@@ -66,27 +66,26 @@ def test_the_exposure_of_the_unit_is_low(unit: Path) -> None:
     assert float(exposure[1]) <= MAX_EXPOSURE
 
 
-def test_the_user_is_created_by_the_sysusers_file(deploy: Path, tmp_path: Path) -> None:
+def test_the_user_is_created_by_the_sysusers_file(tmp_path: Path) -> None:
     program = require_program("systemd-sysusers")
     (tmp_path / "etc").mkdir()
-    subprocess.run([program, f"--root={tmp_path}", deploy / "imagehost.sysusers"], check=True)
-    (user,) = options(deploy)["User"]
+    subprocess.run([program, f"--root={tmp_path}", ROOT / "deploy/imagehost.sysusers"], check=True)
+    (user,) = options()["User"]
     entry = (tmp_path / "etc" / "passwd").read_text(encoding="utf-8").split(":")
     assert (entry[0], entry[5], entry[6]) == (user, "/var/lib/imagehost", "/usr/sbin/nologin\n")
 
 
-def test_systemd_waits_longer_than_the_server_takes_to_stop(deploy: Path) -> None:
+def test_systemd_waits_longer_than_the_server_takes_to_stop() -> None:
     from imagehost_server.serve.supervisor import STOP_SECONDS
 
-    values = options(deploy)
+    values = options()
     assert float(values["TimeoutStopSec"][0]) > STOP_SECONDS
     assert values["ExecReload"] == ["/bin/kill -HUP $MAINPID"]
 
 
-def test_the_command_of_the_unit_reports_ready_and_stopping(deploy: Path, tmp_path: Path) -> None:
-    values = options(deploy)
+def test_the_command_of_the_unit_reports_ready_and_stopping(tmp_path: Path) -> None:
+    values = options({PROGRAM: f"{sys.executable} -m imagehost_server "})
     (command,) = values["ExecStart"]
-    command = command.replace("/opt/imagehost/bin/imagehost", f"{sys.executable} -m imagehost_server")
     (variable,) = values["Environment"]
     name, _, directory = variable.partition("=")
     assert directory == f"/var/lib/{values['StateDirectory'][0]}"
@@ -113,7 +112,7 @@ def test_the_command_of_the_unit_reports_ready_and_stopping(deploy: Path, tmp_pa
             process.kill()
 
 
-def allowed_system_calls(deploy: Path) -> set[str]:
+def allowed_system_calls() -> set[str]:
     """Return what the unit's lines `SystemCallFilter=` allow, with the groups of this systemd."""
     listing = analyze("syscall-filter").stdout
     groups: dict[str, list[str]] = {}
@@ -131,16 +130,16 @@ def allowed_system_calls(deploy: Path) -> set[str]:
 
     # Always allowed: systemd.exec(5).
     allowed = expand("@default") | {"execve", "exit", "exit_group", "getrlimit", "rt_sigreturn", "sigreturn"}
-    for value in options(deploy)["SystemCallFilter"]:
+    for value in options()["SystemCallFilter"]:
         named = {call for name in value.removeprefix("~").split() for call in expand(name)}
         allowed = allowed - named if value.startswith("~") else allowed | named
     return allowed
 
 
-def test_image_workers_enter_their_own_sandbox_within_that_of_the_unit(deploy: Path, tmp_path: Path) -> None:
+def test_image_workers_enter_their_own_sandbox_within_that_of_the_unit(tmp_path: Path) -> None:
     if not sys.platform.startswith("linux") or shutil.which("systemd-analyze") is None:
         pytest.skip("NOT TESTED: the system call filter, because systemd-analyze is missing")
-    calls = ",".join(sorted(allowed_system_calls(deploy)))
+    calls = ",".join(sorted(allowed_system_calls()))
     run = [sys.executable, str(PROGRAMS / "run_with_filter.py"), calls, sys.executable]
     # The filter holds: mount(2) fails with EPERM also for root.
     probe = [*run, "-c", PROBE]

@@ -1,8 +1,9 @@
 """Rules of cache purges: the request that removes an image from a shared cache, and its retries.
 
 A shared cache that stores public images (`delivery.shared_max_age_seconds`) receives one request when an
-image is deleted or becomes private, and the same request again after `REPEAT_AFTER`: a response that the
-cache began to fetch before the change can be stored after the first.
+image is deleted or becomes private, or gets another filename, which its response has, and the same request
+again after `REPEAT_AFTER`: a response that the cache began to fetch before the change can be stored after the
+first.
 """
 
 from __future__ import annotations

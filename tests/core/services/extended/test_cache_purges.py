@@ -65,7 +65,12 @@ def hide_by_deleting_its_album(host: ImageHost, image: Image) -> None:
     host.albums.delete(album, owner="admin", delete_images=True)
 
 
+def rename(host: ImageHost, image: Image) -> None:
+    host.images.update(image, filename="another")
+
+
 CHANGES = (
+    rename,
     hide_by_delete,
     hide_by_bulk_delete,
     hide_by_update,
@@ -75,7 +80,7 @@ CHANGES = (
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_every_change_that_hides_a_public_image_purges_it_alone(
+def test_every_change_that_hides_a_public_image_or_its_name_purges_it_alone(
     host: ImageHost, change: Callable[[ImageHost, Image], None]
 ) -> None:
     image, _other = upload(host), upload(host, 1)
@@ -94,7 +99,7 @@ def test_an_image_that_no_shared_cache_stores_is_not_purged(
 
 def test_a_change_that_hides_nothing_purges_nothing(host: ImageHost) -> None:
     image = upload(host)
-    host.images.update(image, description="d", filename="f", is_public=True)
+    host.images.update(image, description="d", filename=image.filename, is_public=True)
     host.images.update_many([image], owner="admin", description="e")
     hidden = upload(host, 1, is_public=False)
     host.images.update(hidden, is_public=True)

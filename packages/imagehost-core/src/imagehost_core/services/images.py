@@ -388,7 +388,7 @@ class ImageService(ImageLists):
                 if changed != image:
                     changed, status = attrs.evolve(changed, updated_at=now), BulkStatus.UPDATED
                     records.images.update(transaction, changed)
-                if image.is_public and not changed.is_public:
+                if image.is_public and (not changed.is_public or changed.filename != image.filename):
                     records.cache_purges.record(transaction, [image_id], now)
                 if changed.album_id != image.album_id:
                     albums |= dict.fromkeys(filter(None, (image.album_id, changed.album_id)))

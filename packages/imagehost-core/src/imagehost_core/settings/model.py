@@ -59,7 +59,7 @@ def _require_headers(
 
 @frozen(kw_only=True)
 class PurgeSettings:
-    """The request that is sent to a shared cache when a public image is deleted or becomes private.
+    """The request that is sent to a shared cache when a public image is deleted, hidden or renamed.
 
     In `url`, `headers` and `body`, `{id}` is the id of the image, `{tag}` its cache tag, `img-<id>`, and
     `{url}` its URL without an extension and parameters.
