@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from io import BytesIO
 from random import Random
@@ -50,6 +50,18 @@ STREAMS = frozenset(
 image: where the client's right to such a response can end meanwhile, it must end too."""
 
 
+_PATHS = {*PAGES, *(path for method, path in ROUTES if method == "GET"), "/img/{image_id}"}
+READ_PATHS = sorted(
+    _PATHS | {path.replace("/v1/", "/api/v1/", 1) for path in _PATHS if path.startswith("/v1/")}
+)
+"""The paths of all routes that respond to GET."""
+
+
+def concrete(path: str, values: Mapping[str, str]) -> str:
+    """Return the path of a route with values of its parameters."""
+    return re.sub(r"\{(\w+?)(?::\w+)?\}", lambda match: values.get(match[1], "0" * 16), path)
+
+
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
     with ImageHost.open(settings=SETTINGS) as opened:
@@ -76,15 +88,9 @@ async def test_every_response_of_every_route_is_sent_in_small_pieces(
     token = host.albums.create_share(album, owner="admin").token
     session = host.sessions.create(host.accounts.get("admin")).token
     values = {"image_id": large.id, "album_id": str(album.id), "account_id": "1", "token": str(token)}
-
-    def concrete(path: str) -> str:
-        return re.sub(r"\{(\w+?)(?::\w+)?\}", lambda match: values.get(match[1], "0" * 16), path)
-
-    paths = {*PAGES, *(path for method, path in ROUTES if method == "GET"), "/img/{image_id}"}
-    paths |= {path.replace("/v1/", "/api/v1/", 1) for path in paths if path.startswith("/v1/")}
     large_paths, streams = set(), set()
-    for path in sorted(paths):
-        response = await get(app, concrete(path), {"Cookie": f"{SESSION_COOKIE}={session}"})
+    for path in READ_PATHS:
+        response = await get(app, concrete(path, values), {"Cookie": f"{SESSION_COOKIE}={session}"})
         assert response.is_complete, path
         assert max(map(len, response.pieces), default=0) <= WHOLE_BYTES, path
         if len(response.body) > WHOLE_BYTES and response.status == 200:

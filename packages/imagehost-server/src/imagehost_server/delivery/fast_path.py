@@ -57,7 +57,7 @@ MAX_CACHED_HEADERS = 1_000
 MAX_CACHED_PATHS = 1_000
 """Entries in the cache of parsed paths."""
 
-MAX_UNSENT_BYTES = 32 * 2**20
+MAX_UNSENT_BYTES = 16 * 2**20
 """The bytes of bodies that may wait for clients that read slowly; beyond them, only small ones are sent."""
 
 SLOW_PATH_HEADERS = frozenset(
