@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,12 +22,13 @@ from tests.server.in_process import serving
 
 from imagehost_core import ImageHost, UnavailableError
 from imagehost_core.observer import WorkerStarted
-from imagehost_core.settings import StorageSettings
-from imagehost_core.testing import make_image
+from imagehost_core.settings import PurgeSettings, StorageSettings
+from imagehost_core.testing import FrozenClock, make_image
 from imagehost_server._executors import ThreadLimiter
-from imagehost_server.logging_config import REPEAT_SECONDS
+from imagehost_server.auth.cookies import SESSION_COOKIE
+from imagehost_server.logging_config import REPEAT_SECONDS, ProblemLog
 from imagehost_server.routes import service
-from imagehost_server.routes.service import ProblemLog, Readiness, ReadinessMonitor
+from imagehost_server.routes.service import Readiness, ReadinessMonitor
 from imagehost_server.settings import ServerSettings
 
 PROXIED = {"X-Forwarded-For": "192.0.2.7"}
@@ -62,6 +64,25 @@ def test_a_disk_below_the_minimum_is_ready_and_loopback_and_the_log_see_that_upl
     lines = [record for record in caplog.records if record.message == "uploads refused"]
     assert [record.levelname for record in lines] == ["WARNING"]
     assert str(2**60) in str(vars(lines[0])["fields"])
+
+
+def test_images_that_a_shared_cache_should_have_removed_are_named_to_loopback_and_on_the_operators_page(
+    tmp_path: Path,
+) -> None:
+    clock = FrozenClock()
+    # Nothing listens to the port: it is reserved, and no request is made to it in the test's time.
+    settings = ServerSettings(purge=PurgeSettings(url="http://127.0.0.1:9/{id}"))
+    host = ImageHost.open(tmp_path / "data", settings=settings, clock=clock)
+    session = host.sessions.create(host.accounts.get("admin")).token
+    cookie = {"Cookie": f"{SESSION_COOKIE}={session}"}
+    with serving(host, settings) as origin, httpx2.Client(base_url=origin, timeout=60) as client:
+        host.images.delete(host.upload(make_image(8, 8), owner="admin"))
+        assert client.get("/readyz").json()["data"] == {"status": "ready"}
+        assert 'role="alert"' not in client.get("/admin", headers=cookie).text
+        clock.advance(seconds=61)
+        assert client.get("/readyz").json()["data"] == {"status": "ready", "purges": "overdue"}
+        assert client.get("/readyz", headers=PROXIED).json()["data"] == {"status": "ready"}
+        assert 'role="alert"' in client.get("/admin", headers=cookie).text
 
 
 def test_without_image_workers_the_host_is_ready_and_names_them_until_one_can_be_started(
@@ -192,8 +213,12 @@ def test_checks_that_hang_take_one_thread_and_are_named(monkeypatch: pytest.Monk
         def accepts_uploads(self) -> bool:
             return True
 
+    class CachePurges:
+        def longest_wait(self) -> timedelta:
+            return timedelta(0)
+
     class HungHost:
-        maintenance, settings = Maintenance(), ServerSettings()
+        maintenance, settings, cache_purges = Maintenance(), ServerSettings(), CachePurges()
 
     async def probe() -> list[Readiness | BaseException]:
         monitor = ReadinessMonitor(HungHost(), ThreadLimiter(4))  # type: ignore[arg-type]

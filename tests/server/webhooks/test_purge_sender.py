@@ -15,6 +15,7 @@ from imagehost_core.settings import PurgeSettings, RenderingSettings
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_server.background.purge_sender import (
     MAX_CONCURRENT,
+    OverduePurges,
     running_purge_sender,
     send_due_purges,
 )
@@ -50,12 +51,12 @@ async def test_the_cache_receives_the_configured_request_now_and_a_minute_later(
     clock = FrozenClock()
     async with receiving() as receiver:
         with hidden_images(receiver, clock) as host:
-            assert await send_due_purges(host, OUTGOING) == 1
-            assert await send_due_purges(host, OUTGOING) == 0
+            assert len(await send_due_purges(host, OUTGOING)) == 1
+            assert len(await send_due_purges(host, OUTGOING)) == 0
             clock.advance(seconds=60)
-            assert await send_due_purges(host, OUTGOING) == 1
+            assert len(await send_due_purges(host, OUTGOING)) == 1
             clock.advance(days=365)
-            assert await send_due_purges(host, OUTGOING) == 0
+            assert len(await send_due_purges(host, OUTGOING)) == 0
     assert len(receiver.requests) == 2
     headers, body = receiver.requests[0]
     assert receiver.requests[1] == (headers, body)
@@ -88,13 +89,44 @@ async def test_a_failed_request_is_logged_and_sent_again(
     clock = FrozenClock()
     async with receiving(response) as receiver:
         with hidden_images(receiver, clock) as host:
-            assert await send_due_purges(host, OUTGOING) == 1
+            assert len(await send_due_purges(host, OUTGOING)) == 1
             assert reason in caplog.text
             assert "secret" not in caplog.text
             clock.advance(seconds=5)
             receiver.response = OK
-            assert await send_due_purges(host, OUTGOING) == 1
+            assert len(await send_due_purges(host, OUTGOING)) == 1
     assert len(receiver.requests) == 2
+
+
+async def test_a_failure_that_lasts_is_one_line_with_its_reason_and_what_to_check_and_one_at_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = FrozenClock()
+    caplog.set_level("INFO", "imagehost.server")
+    async with receiving(b"HTTP/1.1 403 no\r\nContent-Length: 0\r\n\r\n") as receiver:
+        with hidden_images(receiver, clock, 3) as host:
+            overdue = OverduePurges(host)
+
+            def lines() -> list[str]:
+                overdue.record()
+                events = ("shared cache may serve deleted and private images", "shared cache is purged again")
+                found = [vars(each) for each in caplog.records if each.message in events]
+                caplog.clear()
+                return [f"{each['message']} {each.get('fields', '')}" for each in found]
+
+            overdue.add(await send_due_purges(host, OUTGOING))
+            clock.advance(seconds=60)
+            assert lines() == []
+            clock.advance(seconds=1)
+            (line,) = lines()
+            for part in ("deleted and private", "the cache responded with 403", "61 s", "purge.url"):
+                assert part in line
+            assert lines() == []
+            receiver.response = OK
+            overdue.add(await send_due_purges(host, OUTGOING))
+            assert lines() == ["shared cache is purged again "]
+            clock.advance(seconds=61)
+            assert lines() == []
 
 
 async def test_the_server_sends_more_purges_than_it_sends_at_a_time() -> None:

@@ -18,6 +18,8 @@ from imagehost_core.settings import PurgeSettings
 REPEAT_AFTER = timedelta(seconds=60)
 """The time between a successful request and its repetition: more than a cache's usual time to fetch an image
 (`proxy_read_timeout` of nginx and `first_byte_timeout` of Varnish are 60 seconds)."""
+OVERDUE_AFTER = timedelta(seconds=60)
+"""An image waits for so long only if requests fail, or are not sent at all."""
 FIRST_RETRY_DELAY = timedelta(seconds=5)
 MAX_RETRY_DELAY = timedelta(minutes=10)
 MAX_DELAY = MAX_RETRY_DELAY + timedelta(minutes=1)

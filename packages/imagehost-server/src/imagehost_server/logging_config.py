@@ -90,6 +90,41 @@ class OutageFilter(logging.Filter):
         return True
 
 
+class ProblemLog:
+    """A log of a problem that comes and goes: a line when it changes, and one a minute while it lasts.
+
+    Args:
+        event: The event of a line about the problem.
+        resolved: The event of the line about its end.
+        level: The level of lines about the problem.
+        clock: The source of the time, in seconds.
+    """
+
+    def __init__(
+        self, event: str, resolved: str, level: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._event, self._resolved, self._level, self._clock = event, resolved, level, clock
+        self._log = logging.getLogger("imagehost.server")
+        self._reason, self._repeat_at = "", 0.0
+
+    def record(self, reason: str, cause: str = "") -> None:
+        """Log the present state, unless that was done.
+
+        Args:
+            reason: What the problem is; empty if there is none.
+            cause: More about it.
+        """
+        now, is_new = self._clock(), reason != self._reason
+        if not is_new and (not reason or now < self._repeat_at):
+            return
+        self._reason, self._repeat_at = reason, now + REPEAT_SECONDS
+        if reason:
+            fields = {"reason": reason} | ({"cause": cause} if cause else {})
+            self._log.log(self._level, self._event, extra={"fields": fields})
+        else:
+            self._log.info(self._resolved)
+
+
 FORMATTERS: dict[str, type[logging.Formatter]] = {"line": LineFormatter, "json": JsonFormatter}
 """The formatter of each value of the setting `log.format`."""
 

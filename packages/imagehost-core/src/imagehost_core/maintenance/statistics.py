@@ -8,12 +8,11 @@ from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.engines.database import Database, integer
+from imagehost_core.db.repositories.cache_purges import count_waiting
 from imagehost_core.db.repositories.webhooks import IS_SENDING, WITH_PENDING
 
 MAX_COUNTED_DELIVERIES = 10_000
 """The most due deliveries of one webhook that are counted: about a millisecond."""
-MAX_COUNTED_PURGES = 10_000
-"""The most cache purges that are looked at, those with the earliest next attempt."""
 
 _TOTALS = """
 SELECT
@@ -38,13 +37,6 @@ SELECT coalesce(sum(due), 0) AS due, coalesce(min(oldest), :now) AS oldest FROM 
 """  # noqa: S608 - constants only
 
 
-_PENDING_PURGES = f"""
-SELECT count(*) AS pending, coalesce(min(requested_at), :now) AS oldest FROM (
-    SELECT requested_at, is_repetition FROM cache_purges ORDER BY next_attempt_at LIMIT {MAX_COUNTED_PURGES}
-) AS purges WHERE is_repetition = 0
-"""  # noqa: S608 - constants only
-
-
 @frozen
 class DatabaseStatistics:
     """Totals of a database.
@@ -59,7 +51,7 @@ class DatabaseStatistics:
             webhook.
         oldest_due_seconds: How long the one that is due for the longest time has been due; 0 if none is.
         pending_purges: Images that the shared cache has not confirmed to have removed, among
-            `MAX_COUNTED_PURGES`.
+            10,000.
         oldest_purge_seconds: How long the one that waits for the longest time has waited; 0 if none does.
         database_bytes: The size of the database file and of its write-ahead log.
     """
@@ -80,7 +72,7 @@ def read_statistics(database: Database, now: datetime) -> DatabaseStatistics:
     """Return the statistics of a database."""
     (totals,) = database.fetch_all(_TOTALS, {})
     (deliveries,) = database.fetch_all(_DUE_DELIVERIES, {"now": to_micros(now)})
-    (purges,) = database.fetch_all(_PENDING_PURGES, {"now": to_micros(now)})
+    pending_purges, oldest_purge = count_waiting(database, now)
     return DatabaseStatistics(
         accounts=integer(totals, "accounts"),
         images=integer(totals, "images"),
@@ -89,7 +81,7 @@ def read_statistics(database: Database, now: datetime) -> DatabaseStatistics:
         unfinished_deletions=integer(totals, "tombstones"),
         due_deliveries=integer(deliveries, "due"),
         oldest_due_seconds=(to_micros(now) - integer(deliveries, "oldest")) / 1_000_000,
-        pending_purges=integer(purges, "pending"),
-        oldest_purge_seconds=(to_micros(now) - integer(purges, "oldest")) / 1_000_000,
+        pending_purges=pending_purges,
+        oldest_purge_seconds=oldest_purge.total_seconds(),
         database_bytes=database.size_bytes,
     )

@@ -17,6 +17,7 @@ from imagehost_core.cache_purges import (
     retry_delay,
 )
 from imagehost_core.db.engines.database import Transaction
+from imagehost_core.db.repositories.cache_purges import count_waiting
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.models import UrlBuilder
 from imagehost_core.observer import CachePurgeAttempted
@@ -70,6 +71,12 @@ class CachePurgeService:
         """Return the time of the next attempt, or `None` if there is no purge."""
         at, now = self._records.cache_purges.next_attempt_at() if self.is_enabled else None, self._env.clock()
         return at if at is None or at <= now + MAX_DELAY else now
+
+    def longest_wait(self) -> timedelta:
+        """Return how long an image has waited for the cache to confirm that it is removed; 0 if none does."""
+        if not self.is_enabled:
+            return timedelta(0)
+        return count_waiting(self._records.database, self._env.clock())[1]
 
     def report(self, attempts: Iterable[PurgeAttempt]) -> None:
         """Record the results of leased purges.

@@ -10,15 +10,16 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from imagehost_core import ImageHost
-from imagehost_core.cache_purges import CachePurge, PurgeAttempt
+from imagehost_core.cache_purges import OVERDUE_AFTER, CachePurge, PurgeAttempt
 from imagehost_core.endpoints import Endpoint, require_ip_address
 from imagehost_server.background.periodic import running_periodically
 from imagehost_server.http.outgoing import Outgoing, UnreachableError
+from imagehost_server.logging_config import ProblemLog
 
 POLL_SECONDS = 5.0
 """Time between two polls for purges that other processes have recorded, such as commands of the operator:
@@ -29,7 +30,39 @@ MAX_CONCURRENT = 32
 """Requests of a process at a time."""
 USER_AGENT = "imagehost-purge/1"
 
+WHAT_TO_CHECK = (
+    "that purge.url reaches the shared cache from this host, and that the cache accepts purge.method, "
+    "purge.headers and the IP address of this host"
+)
+
 log = logging.getLogger("imagehost.server")
+
+
+class OverduePurges:
+    """A log of purges that fail for more than a minute: a line when that begins, each minute, and at its end.
+
+    Args:
+        host: The host.
+    """
+
+    def __init__(self, host: ImageHost) -> None:
+        self._purges = host.cache_purges
+        self._problems = ProblemLog(
+            "shared cache may serve deleted and private images", "shared cache is purged again", logging.ERROR
+        )
+        self._failure = ""
+
+    def add(self, attempts: Iterable[PurgeAttempt]) -> None:
+        """Take note of the requests of this process, which logs their failures."""
+        self._failure = next((each.failure for each in attempts if each.failure), self._failure)
+
+    def record(self) -> None:
+        """Log the present state, unless that was done."""
+        wait = self._purges.longest_wait()
+        if not wait:
+            self._failure = ""
+        reason = self._failure if wait > OVERDUE_AFTER else ""
+        self._problems.record(reason, f"purges fail for {wait.total_seconds():.0f} s; check {WHAT_TO_CHECK}")
 
 
 @asynccontextmanager
@@ -40,7 +73,7 @@ async def running_purge_sender(host: ImageHost, poll_seconds: float = POLL_SECON
         host: The host.
         poll_seconds: Time between two polls for purges that other processes have recorded.
     """
-    purges, loop = host.cache_purges, asyncio.get_running_loop()
+    purges, loop, overdue = host.cache_purges, asyncio.get_running_loop(), OverduePurges(host)
     if not purges.is_enabled:
         yield
         return
@@ -57,9 +90,9 @@ async def running_purge_sender(host: ImageHost, poll_seconds: float = POLL_SECON
         """Send what is due; return the seconds until the next attempt or poll."""
         try:
             seconds = await asyncio.to_thread(seconds_to_next)
-            if seconds > 0:
-                return seconds
-            await send_due_purges(host, outgoing)
+            if seconds <= 0:
+                overdue.add(await send_due_purges(host, outgoing))
+            await asyncio.to_thread(overdue.record)
             return await asyncio.to_thread(seconds_to_next)
         except Exception:
             log.exception("cache purge query failed; retrying")
@@ -73,18 +106,18 @@ async def running_purge_sender(host: ImageHost, poll_seconds: float = POLL_SECON
             unsubscribe()
 
 
-async def send_due_purges(host: ImageHost, outgoing: Outgoing) -> int:
-    """Send the purges that are due, up to `MAX_CONCURRENT`, and return their number.
+async def send_due_purges(host: ImageHost, outgoing: Outgoing) -> list[PurgeAttempt]:
+    """Send the purges that are due, up to `MAX_CONCURRENT`, and return the requests.
 
     Args:
         host: The host.
         outgoing: Sends the requests.
     """
     purges = await asyncio.to_thread(host.cache_purges.lease, MAX_CONCURRENT)
-    if purges:
-        attempts = await asyncio.gather(*(_send(host, purge, outgoing) for purge in purges))
+    attempts = await asyncio.gather(*(_send(host, purge, outgoing) for purge in purges))
+    if attempts:
         await asyncio.to_thread(host.cache_purges.report, attempts)
-    return len(purges)
+    return attempts
 
 
 async def _send(host: ImageHost, purge: CachePurge, outgoing: Outgoing) -> PurgeAttempt:

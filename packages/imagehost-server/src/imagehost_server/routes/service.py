@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import cast
 
 import msgspec
@@ -14,53 +14,18 @@ from attrs import evolve, frozen
 from litestar import Response
 
 from imagehost_core import ImageHost
+from imagehost_core.cache_purges import OVERDUE_AFTER
 from imagehost_core.errors import ForbiddenError, UnauthorizedError, UnavailableError
 from imagehost_server._executors import ThreadLimiter
 from imagehost_server.auth.identity import bearer_token
 from imagehost_server.http.responses import RawResponse, Success, ok, to_litestar
-from imagehost_server.logging_config import REPEAT_SECONDS
+from imagehost_server.logging_config import ProblemLog
 from imagehost_server.metrics import CONTENT_TYPE, render_metrics
 from imagehost_server.middleware.security import is_loopback_client
 from imagehost_server.routes.handler import ApiRequest, operation
 
 CHECK_SECONDS = 5.0
 """The time in which each check must respond."""
-
-log = logging.getLogger("imagehost.server")
-
-
-class ProblemLog:
-    """A log of a problem that comes and goes: a line when it changes, and one a minute while it lasts.
-
-    Args:
-        event: The event of a line about the problem.
-        resolved: The event of the line about its end.
-        level: The level of lines about the problem.
-        clock: The source of the time, in seconds.
-    """
-
-    def __init__(
-        self, event: str, resolved: str, level: int, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._event, self._resolved, self._level, self._clock = event, resolved, level, clock
-        self._reason, self._repeat_at = "", 0.0
-
-    def record(self, reason: str, cause: str = "") -> None:
-        """Log the present state, unless that was done.
-
-        Args:
-            reason: What the problem is; empty if there is none.
-            cause: More about it.
-        """
-        now, is_new = self._clock(), reason != self._reason
-        if not is_new and (not reason or now < self._repeat_at):
-            return
-        self._reason, self._repeat_at = reason, now + REPEAT_SECONDS
-        if reason:
-            fields = {"reason": reason} | ({"cause": cause} if cause else {})
-            log.log(self._level, self._event, extra={"fields": fields})
-        else:
-            log.info(self._resolved)
 
 
 @frozen
@@ -70,10 +35,12 @@ class Readiness:
     Attributes:
         failures: The exceptions of those that failed, by what they check.
         accepts_uploads: Whether the disk has enough free space.
+        has_overdue_purges: Whether a shared cache has not confirmed for long that it has removed an image.
     """
 
     failures: Mapping[str, Exception]
     accepts_uploads: bool
+    has_overdue_purges: bool
 
 
 class ReadinessMonitor:
@@ -106,9 +73,10 @@ class ReadinessMonitor:
             raise UnavailableError("expected a host that goes on but received one that is about to stop")
         maintenance = self._host.maintenance
         checks = maintenance.readiness_checks
-        *results, accepts_uploads = await asyncio.gather(
+        *results, accepts_uploads, longest_wait = await asyncio.gather(
             *(self._run(name, check) for name, check in checks.items()),
             self._run("the disk", maintenance.accepts_uploads),
+            self._run("cache purges", self._host.cache_purges.longest_wait),
         )
         found = dict(zip(checks, results, strict=True))
         failures = {name: result for name, result in found.items() if isinstance(result, Exception)}
@@ -118,7 +86,8 @@ class ReadinessMonitor:
         limit = self._host.settings.storage.min_free_bytes
         is_refused = accepts_uploads is False
         self._full_disk.record(f"fewer than {limit} bytes of the disk are free" if is_refused else "")
-        return Readiness(failures, accepts_uploads=not is_refused)
+        is_overdue = isinstance(longest_wait, timedelta) and longest_wait > OVERDUE_AFTER
+        return Readiness(failures, accepts_uploads=not is_refused, has_overdue_purges=is_overdue)
 
     async def _run(self, name: str, check: Callable[[], object]) -> object:
         """Return the result of a check, or its exception."""
@@ -143,12 +112,15 @@ class ProbeResult:
             for loopback clients also `image workers`, without which uploads and new variants get 503.
         cause: Why; only for loopback clients.
         uploads: `refused` while the disk has too little free space; only for loopback clients.
+        purges: `overdue` while a shared cache has not confirmed for more than a minute that it has removed an
+            image; only for loopback clients.
     """
 
     status: str
     unavailable: str | msgspec.UnsetType = msgspec.UNSET
     cause: str | msgspec.UnsetType = msgspec.UNSET
     uploads: str | msgspec.UnsetType = msgspec.UNSET
+    purges: str | msgspec.UnsetType = msgspec.UNSET
 
 
 @operation("GET /healthz", None, summary="Check that the process is alive.")
@@ -177,6 +149,8 @@ async def readyz(request: ApiRequest) -> Response[Success[ProbeResult]]:
         result = evolve(result, cause="; ".join(_describe(failures[name]) for name in shown))
     if is_local and not readiness.accepts_uploads:
         result = evolve(result, uploads="refused")
+    if is_local and readiness.has_overdue_purges:
+        result = evolve(result, purges="overdue")
     return ok(result)
 
 

@@ -15,9 +15,20 @@ from attrs import field, frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.cache_purges import MAX_DELAY, REPEAT_AFTER, CachePurge
-from imagehost_core.db.engines.database import Database, Queryable, SqlRow, SqlValue, Transaction, timestamp
+from imagehost_core.db.engines.database import (
+    Database,
+    Queryable,
+    SqlRow,
+    SqlValue,
+    Transaction,
+    integer,
+    timestamp,
+)
 from imagehost_core.db.rows import to_record
 from imagehost_core.ids import AccountId, ImageId
+
+MAX_COUNTED = 10_000
+"""The most purges that are looked at to count them, those with the earliest next attempt."""
 
 _REPLACE = """
 ON CONFLICT (image_id) DO UPDATE SET requested_at = excluded.requested_at, attempts = 0,
@@ -47,8 +58,22 @@ _DUE = tuple(
     f"SELECT * FROM cache_purges AS item WHERE {is_due} ORDER BY next_attempt_at LIMIT :count {{lock}}"  # noqa: S608
     for is_due in _IS_DUE
 )
+_WAITING = f"""
+SELECT count(*) AS waiting, coalesce(min(requested_at), :now) AS oldest FROM (
+    SELECT requested_at, is_repetition FROM cache_purges ORDER BY next_attempt_at LIMIT {MAX_COUNTED}
+) AS purges WHERE is_repetition = 0
+"""  # noqa: S608 - a constant
 _MAX_DELAY = MAX_DELAY // timedelta(microseconds=1)
 _DELETE = "DELETE FROM cache_purges WHERE image_id = :image AND requested_at = :requested_at"
+
+
+def count_waiting(database: Database, now: datetime) -> tuple[int, timedelta]:
+    """Return how many images the cache has not confirmed to have removed, and the longest time of waiting.
+
+    Only the first `MAX_COUNTED` are looked at. The time is 0 if there is none.
+    """
+    (row,) = database.fetch_all(_WAITING, {"now": to_micros(now)})
+    return integer(row, "waiting"), now - timestamp(row, "oldest")
 
 
 @frozen

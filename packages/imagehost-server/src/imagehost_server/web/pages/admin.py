@@ -11,6 +11,7 @@ from litestar.params import FromPath
 from prometheus_client.metrics_core import Metric
 
 from imagehost_core.authorization import SessionRequirement, authorize
+from imagehost_core.cache_purges import OVERDUE_AFTER
 from imagehost_core.errors import (
     BY_CODE,
     ConflictError,
@@ -126,6 +127,7 @@ async def _show(
     disabled = await request.executors.database.run(_read_disabled_webhooks, request)
     statistics = await request.executors.metrics.run(host.maintenance.statistics)
     database = statistics.database
+    longest_wait = await request.executors.database.run(host.cache_purges.longest_wait)
     request.recorder.fold()
     counted = await request.executors.metrics.run(request.recorder.counted)
     errors = await request.executors.metrics.run(request.recorder.recent_errors)
@@ -140,6 +142,7 @@ async def _show(
         database=database,
         disabled_webhooks=disabled,
         errors=[(error, _CODES.get(error.status, "INTERNAL_ERROR")) for error in errors[:MAX_ERRORS]],
+        has_overdue_purges=longest_wait > OVERDUE_AFTER,
         oldest_due=round(database.oldest_due_seconds),
         disk_free=size_text(statistics.disk_free_bytes, request.texts),
         disk_used=statistics.disk_bytes - statistics.disk_free_bytes,
