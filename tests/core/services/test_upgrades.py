@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ RELEASED = {
     "share_links": ("e2d2e39a23fe60b3", "1563a29272c888ed"),
     "public_words": ("8e81a1893e512e7d", "8e81a1893e512e7d"),
     "format_index": ("e837e000fe9ab8b6", "e837e000fe9ab8b6"),
+    "taken_times": ("7a50a60ba6f002d8", "01d33a64306732f6"),
 }
 """The first digits of the SHA-256 of each released migration, for SQLite and for PostgreSQL."""
 WITH_FORMAT_1 = 1
@@ -79,6 +81,8 @@ def require_content(host: ImageHost, stored: Path) -> None:
     for image_id, image in images.items():
         values = expected["images"][image_id]
         assert {name: getattr(image, name) for name in values} == values
+        taken_at = expected.get("taken_at", {}).get(image_id)
+        assert image.taken_at == (taken_at and datetime.fromisoformat(taken_at))
         assert hashlib.sha256(host.render(image, "").data).hexdigest() == values["sha256"]
         assert host.render(image, "w=50&fm=jpg").width == 50
     with pytest.raises(NotFoundError):

@@ -111,8 +111,10 @@ BatchProgress = Callable[[Source, int, int], object]
 
 RequestMethod = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 """The HTTP method of a request."""
-ImageSort = Literal["created_at", "-created_at", "filename", "-filename", "size", "-size"]
-"""The order of a list of images; `-` means descending."""
+ImageSort = Literal[
+    "created_at", "-created_at", "taken_at", "-taken_at", "filename", "-filename", "size", "-size"
+]
+"""The order of a list of images; `-` means descending. Images without `taken_at` are the last in both cases."""
 Time = datetime | str
 """A time with a UTC offset, or its text in RFC 3339."""
 

@@ -246,6 +246,7 @@ class Image(Result):
             file where the host has re-encoded the image, as it does by default.
         placeholder: A ThumbHash in base64, for display while the image loads.
         url: The delivery URL of the stored file.
+        taken_at: When the photograph was taken, as the EXIF of the uploaded file said.
     """
 
     id: str
@@ -269,6 +270,7 @@ class Image(Result):
     links: Links
     created_at: datetime
     updated_at: datetime
+    taken_at: datetime | None = None
 
     def __repr__(self) -> str:
         return f"<Image {self.id} {self.filename!r} {self.width}x{self.height} {self.url}>"

@@ -157,7 +157,7 @@ def require_cursor_of(list_id: str, request: PageRequest) -> None:
 _CURSOR = re.compile(
     r"""
     (?P<list_id>[0-9a-f]{12}) \. (?P<id>[0-9A-Za-z_]{1,40}) \.
-    (?: (?P<number>[0-9]{1,18}) | "(?P<text>[^\0]{0,1000}) )
+    (?: (?P<number>-?[0-9]{1,18}) | "(?P<text>[^\0]{0,1000}) )
     """,
     re.ASCII | re.VERBOSE,
 )
@@ -251,7 +251,10 @@ STORED: dict[str, Format] = {**{fmt.value: fmt for fmt in UPLOADABLE}, "jpg": Fo
 
 
 class ImageSort(StrEnum):
-    """The order of a list of images; those with equal values are sorted by id, in the same direction."""
+    """The order of a list of images; those with equal values are sorted by id, in the same direction.
+
+    Images without a time at which they were taken are the last in both orders of it.
+    """
 
     OLDEST = "created_at"
     NEWEST = "-created_at"
@@ -259,11 +262,18 @@ class ImageSort(StrEnum):
     FILENAME_DESCENDING = "-filename"
     SMALLEST = "size"
     LARGEST = "-size"
+    TAKEN_FIRST = "taken_at"
+    TAKEN_LAST = "-taken_at"
+
+    @property
+    def field(self) -> str:
+        """The member of the record that the list is sorted by."""
+        return self.value.removeprefix("-")
 
     @property
     def column(self) -> str:
-        """The field that the list is sorted by."""
-        return self.value.removeprefix("-")
+        """The column of `images` that the list is sorted by; it has a value for every image."""
+        return {"taken_at": "taken_ascending", "-taken_at": "taken_descending"}.get(self.value, self.field)
 
     @property
     def is_descending(self) -> bool:

@@ -260,8 +260,10 @@ class Image:
         has_alpha: Whether any pixel is not opaque.
         sha256: The SHA-256 of the master, 64 hexadecimal digits.
         placeholder: A ThumbHash, in base64.
-        created_at: The upload time, in UTC.
+        created_at: The upload time, in UTC: when the file was complete.
         updated_at: The time of the last change of the record, in UTC.
+        taken_at: When the photograph was taken, as its EXIF said at the upload, or `None`. A time without a
+            zone counts as UTC.
         derivatives: The sizes of the stored derivatives, largest first, in pixels.
         derivative_checksums: The CRC-32 of the file of each; empty if none was recorded.
         urls: The builder of the URLs of the host that has the image.
@@ -284,6 +286,7 @@ class Image:
     placeholder: str
     created_at: datetime
     updated_at: datetime
+    taken_at: datetime | None = None
     derivatives: tuple[tuple[int, int], ...] = ()
     derivative_checksums: tuple[int, ...] = ()
     urls: UrlBuilder = field(default=NO_URLS, repr=False)

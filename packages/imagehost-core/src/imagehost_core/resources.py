@@ -56,6 +56,7 @@ class ImageRecord(_Record):
         links: Snippets that embed the image.
         created_at: When it was created.
         updated_at: When it was last changed.
+        taken_at: When the photograph was taken, by the EXIF of the uploaded file; null if that did not say.
     """
 
     id: ImageId
@@ -79,6 +80,7 @@ class ImageRecord(_Record):
     links: Links
     created_at: datetime
     updated_at: datetime
+    taken_at: datetime | None
 
 
 @frozen(kw_only=True)

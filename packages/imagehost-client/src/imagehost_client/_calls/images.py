@@ -106,8 +106,8 @@ def list_images(
         format: The stored format of the images.
         created_after: A time with a UTC offset, or its text in RFC 3339; only later images are listed.
         created_before: A time with a UTC offset, or its text in RFC 3339; only earlier images are listed.
-        sort: The order: `created_at`, `filename` or `size`, with the prefix `-` for descending; by
-            default `-created_at`.
+        sort: The order: `created_at`, `taken_at`, `filename` or `size`, with the prefix `-` for descending;
+            by default `-created_at`. Images without `taken_at` are the last.
     """
     return paged(
         "/images",

@@ -30,8 +30,11 @@ COLUMNS = (
     "derivatives",
     "created_at",
     "updated_at",
+    "taken_ascending",
 )
-"""The columns of `images` that are attributes of an image."""
+"""The columns of `images` that are attributes of an image, of some in another form."""
+_NOT_TAKEN = 900_000_000_000_000_000
+"""`taken_ascending` of an image without this time: later than any. `taken_descending` is the negative."""
 INVALID_ROW = (ArithmeticError, AssertionError, TypeError, ValueError)
 """The errors of `to_image`, and of the use of its result, for a row that no image was stored as."""
 ROWS_IN_MEMORY = 2_000
@@ -67,17 +70,23 @@ def to_image(row: SqlRow, urls: UrlBuilder = NO_URLS) -> Image:
 @lru_cache(ROWS_IN_MEMORY)
 def _to_image(values: tuple[SqlValue, ...], urls: UrlBuilder) -> Image:
     row = dict(zip(COLUMNS, values, strict=True))
+    taken = row.pop("taken_ascending")
     # Of each: width, height, and the checksum if it was recorded.
     derivatives = json.loads(text(row, "derivatives"))
     sizes = [(width, height) for width, height, *_ in derivatives]
     checksums = [checksum for _, _, *checksums in derivatives for checksum in checksums]
-    return to_record(Image, {**row, "derivatives": sizes, "derivative_checksums": checksums, "urls": urls})
+    others = {"derivatives": sizes, "derivative_checksums": checksums, "urls": urls}
+    return to_record(Image, {**row, **others, "taken_at": None if taken == _NOT_TAKEN else taken})
 
 
 def to_image_row(image: Image) -> SqlRow:
     """Convert an image to a row of `images`."""
     row = to_row(image)
-    return {name: row[name] for name in COLUMNS} | {"derivatives": json.dumps(_derivatives(image))}
+    taken = row["taken_at"]
+    times = (_NOT_TAKEN, -_NOT_TAKEN) if taken is None else (taken, taken)
+    row |= dict(zip(("taken_ascending", "taken_descending"), times, strict=True))
+    row["derivatives"] = json.dumps(_derivatives(image))
+    return {name: row[name] for name in (*COLUMNS, "taken_descending")}
 
 
 def _derivatives(image: Image) -> list[tuple[int, ...]]:

@@ -238,11 +238,25 @@ FROM images WHERE images.number = image_words.rowid AND images.is_public = 1
 _FORMAT_INDEX = """
 CREATE INDEX images_by_account_and_format ON images (account_id, format, created_at, id, is_public)
 """
+_TAKEN_TIMES = """
+ALTER TABLE images ADD COLUMN taken_ascending INTEGER NOT NULL DEFAULT 900000000000000000;
+ALTER TABLE images ADD COLUMN taken_descending INTEGER NOT NULL DEFAULT -900000000000000000;
+CREATE INDEX images_by_account_and_taken_ascending
+    ON images (account_id, taken_ascending, id, is_public, format, created_at);
+CREATE INDEX images_by_account_and_taken_descending
+    ON images (account_id, taken_descending, id, is_public, format, created_at);
+CREATE INDEX images_by_album_and_taken_ascending
+    ON images (album_id, taken_ascending, id, is_public, format, created_at);
+CREATE INDEX images_by_album_and_taken_descending
+    ON images (album_id, taken_descending, id, is_public, format, created_at)
+"""
+"""When photographs were taken. A column for each order, in which images without this time are the last."""
 _MIGRATIONS = {
     "initial_schema": _INITIAL_SCHEMA,
     "share_links": _SHARE_LINKS,
     "public_words": _PUBLIC_WORDS,
     "format_index": _FORMAT_INDEX,
+    "taken_times": _TAKEN_TIMES,
 }
 """The statements of each migration by its name, in the order in which they are applied."""
 

@@ -19,7 +19,7 @@ import html
 import re
 import struct
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from fractions import Fraction
 
 from attrs import field, frozen
@@ -191,6 +191,7 @@ _RATIONALS = {5: "II", 10: "ii"}
 _CAMERA_DIRECTORY, _PLACE_DIRECTORY = 0x8769, 0x8825
 _TIME = re.compile(r"(\d{4}):(\d\d):(\d\d) (\d\d):(\d\d):(\d\d)")
 _OFFSET = re.compile(r"[+-]\d\d:\d\d")
+_DIGITS = re.compile(r"\d+", re.ASCII)
 
 
 @frozen(kw_only=True)
@@ -232,20 +233,15 @@ class CameraData:
 
 def read_camera_data(blocks: MetadataBlocks) -> CameraData:
     """Return what the metadata of an image says; what is malformed is missing."""
-    exif, stated = blocks.exif, read_place(blocks.xmp, blocks.iptc)
-    found = find_tiff(lambda offset, count: exif[offset : offset + count])
-    if found is None:
+    stated, main = read_place(blocks.xmp, blocks.iptc), _main_directory(blocks.exif)
+    if main is None:
         return CameraData(
             has_place=stated.is_stated,
             place=stated.name,
             latitude=stated.latitude,
             longitude=stated.longitude,
         )
-    start, order = found
-    tiff = exif[start:]
-    main = _Directory.at(tiff, order, *struct.unpack_from(f"{order}I", tiff, 4))
-    camera = _Directory.at(tiff, order, main.integer(_CAMERA_DIRECTORY))
-    place = _Directory.at(tiff, order, main.integer(_PLACE_DIRECTORY))
+    camera, place = main.directory(_CAMERA_DIRECTORY), main.directory(_PLACE_DIRECTORY)
     make, model = main.text(0x010F), main.text(0x0110)
     latitude, longitude = place.degrees(2, 1, "NS", 90), place.degrees(4, 3, "EW", 180)
     if latitude is None or longitude is None:
@@ -267,6 +263,33 @@ def read_camera_data(blocks: MetadataBlocks) -> CameraData:
         latitude=latitude,
         longitude=longitude,
     )
+
+
+def read_taken_at(exif: bytes) -> datetime | None:
+    """Return when EXIF says that a photograph was taken, in UTC, which a time without a zone counts as."""
+    main = _main_directory(exif)
+    if main is None:
+        return None
+    camera = main.directory(_CAMERA_DIRECTORY)
+    taken_at, fraction = _parse_time(camera.text(0x9003), camera.text(0x9011)), camera.text(0x9291)
+    if taken_at is None:
+        return None
+    if _DIGITS.fullmatch(fraction):
+        taken_at = taken_at.replace(microsecond=int(fraction[:6].ljust(6, "0")))
+    try:
+        return taken_at.replace(tzinfo=UTC) if taken_at.tzinfo is None else taken_at.astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+def _main_directory(exif: bytes) -> _Directory | None:
+    """Return the first directory of EXIF; `None` if there is none."""
+    found = find_tiff(lambda offset, count: exif[offset : offset + count])
+    if found is None:
+        return None
+    start, order = found
+    tiff = exif[start:]
+    return _Directory.at(tiff, order, *struct.unpack_from(f"{order}I", tiff, 4))
 
 
 @frozen
@@ -301,6 +324,10 @@ class _Directory:
             if size:
                 directory.entries.setdefault(tag, (kind, raw[:size]))
         return directory
+
+    def directory(self, tag: int) -> _Directory:
+        """Return the directory that a tag refers to; an empty one if it is missing."""
+        return _Directory.at(self.tiff, self.order, self.integer(tag))
 
     def text(self, tag: int) -> str:
         """Return a text in one line, without characters that cannot be printed; "" if it is missing."""

@@ -39,6 +39,16 @@ class MetadataBlocks:
     iptc: bytes = b""
 
 
+def read_exif(reader: HeaderReader, header: ImageHeader) -> bytes:
+    """Return the first EXIF block of a file with a header, or no bytes."""
+    spans = (span for span in header.metadata_spans if span[0] is MetadataKind.EXIF)
+    return next((_unwrapped(reader, header, start, end) for _, start, end in spans), b"")
+
+
+def _unwrapped(reader: HeaderReader, header: ImageHeader, start: int, end: int) -> bytes:
+    return _UNWRAP.get(header.format, _unchanged)(reader, start, end)[:MAX_METADATA_BYTES]
+
+
 def read_blocks(reader: HeaderReader, header: ImageHeader) -> MetadataBlocks:
     """Return the metadata of a file.
 
@@ -46,13 +56,12 @@ def read_blocks(reader: HeaderReader, header: ImageHeader) -> MetadataBlocks:
         reader: The file.
         header: Its header.
     """
-    unwrap = _UNWRAP.get(header.format, _unchanged)
     blocks: dict[MetadataKind, bytes] = {}
     for kind, start, end in header.metadata_spans:
         block = blocks.get(kind, b"")
         if kind is MetadataKind.ICC or (kind is MetadataKind.EXIF and block):
             continue
-        blocks[kind] = (block + unwrap(reader, start, end))[:MAX_METADATA_BYTES]
+        blocks[kind] = (block + _unwrapped(reader, header, start, end))[:MAX_METADATA_BYTES]
     return MetadataBlocks(*(blocks.get(kind, b"") for kind in _KINDS))
 
 

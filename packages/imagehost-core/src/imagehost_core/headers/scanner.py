@@ -12,7 +12,7 @@ from imagehost_core.formats import SNIFF_BYTES, UPLOADABLE, Format, sniff
 from imagehost_core.headers import gif, jpeg, png, webp
 from imagehost_core.headers.exif import PREFIX, scan_orientation
 from imagehost_core.headers.header import DEFAULT_LIMITS, ImageHeader, SourceLimits, require_within_limits
-from imagehost_core.headers.metadata_blocks import MetadataBlocks, read_blocks
+from imagehost_core.headers.metadata_blocks import MetadataBlocks, read_blocks, read_exif
 from imagehost_core.headers.reader import HeaderReader
 
 # Names of the formats that uploads do not accept, for the errors that reject them.
@@ -80,6 +80,17 @@ def scan(file: BinaryIO, size: int, limits: SourceLimits = DEFAULT_LIMITS) -> Im
     header = _read(HeaderReader(file, size))
     require_within_limits(header, limits)
     return header
+
+
+def read_first_exif(file: BinaryIO, size: int, header: ImageHeader) -> bytes:
+    """Return the first EXIF block of a file that was scanned, at most 4 MiB; no bytes without one.
+
+    Args:
+        file: The file. Its position changes.
+        size: Length of the file in bytes.
+        header: The result of `scan`.
+    """
+    return read_exif(HeaderReader(file, size), header)
 
 
 def read_metadata(file: BinaryIO, size: int) -> MetadataBlocks:

@@ -21,8 +21,9 @@ from attrs import evolve, field, frozen
 from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, ImageHostError
+from imagehost_core.headers.camera import read_taken_at
 from imagehost_core.headers.header import ImageHeader
-from imagehost_core.headers.scanner import scan
+from imagehost_core.headers.scanner import read_first_exif, scan
 from imagehost_core.ids import ID_LENGTH, MAX_ALBUM_ID, ImageId, base62, new_image_id
 from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.limits import account_key, require_quota
@@ -83,6 +84,7 @@ class UploadService:
         filename: str | None = None,
         options: UploadOptions | None = None,
         idempotency: ResultRecorder | None = None,
+        received_at: datetime | None = None,
         created_at: datetime | None = None,
         **keywords: Unpack[UploadKeywords],
     ) -> Image:
@@ -94,7 +96,8 @@ class UploadService:
             filename: As for `ImageHost.upload`.
             options: As for `ImageHost.upload`.
             idempotency: The record of the request's result.
-            created_at: The time of an earlier upload to another host; by default now.
+            received_at: When the request with the source was complete; by default when the source was.
+            created_at: The time of an earlier upload to another host; by default that.
             keywords: As for `ImageHost.upload`.
         """
         account = get_account(self._records.accounts, owner)
@@ -107,11 +110,14 @@ class UploadService:
             name = clean_filename(filename if filename is not None else _source_name(source))
             with self._stage(source, name) as staged, translate_disk_errors():
                 sizes["received"] = staged.size
-                header = self._scan(staged)
+                received_at = received_at or self._env.clock()
+                header, taken_at = self._scan(staged)
                 self._admit(staged, account)
                 with self._files.staging.temporary_directory() as directory:
                     result = self._ingest(staged, header, options, directory, account)
-                    image = self._describe(result, directory, account, name, options, created_at)
+                    image = self._describe(result, directory, account, name, options, received_at)
+                    earliest = min(created_at or received_at, received_at)
+                    image = evolve(image, created_at=earliest, taken_at=taken_at)
                     with self._units.begin() as unit, self._store(image, directory):
                         image = self._commit(unit, image, account, options, idempotency)
             sizes["stored"] = image.size
@@ -217,15 +223,16 @@ class UploadService:
         finally:
             self._env.observe(UploadEnded(code, sizes["received"], sizes["stored"]))
 
-    def _scan(self, staged: StagedFile) -> ImageHeader:
-        """Return the header of a file.
+    def _scan(self, staged: StagedFile) -> tuple[ImageHeader, datetime | None]:
+        """Return the header of a file, and when the photograph was taken.
 
         Raises:
             UnsupportedMediaTypeError: The content is not JPEG, PNG, WebP or GIF.
             ValidationError: The header exceeds a limit.
         """
         with staged.path.open("rb") as file:
-            return scan(file, staged.size)
+            header = scan(file, staged.size)
+            return header, read_taken_at(read_first_exif(file, staged.size, header))
 
     def _admit(self, staged: StagedFile, account: Account) -> None:
         """Raise InsufficientStorageError unless the quota and the disk have space for a file."""
@@ -285,11 +292,10 @@ class UploadService:
         account: Account,
         original_filename: str,
         options: UploadOptions,
-        created_at: datetime | None,
+        now: datetime,
     ) -> Image:
         """Return the record of an image whose files are in a directory."""
         filename = base62(ID_LENGTH, self._env.random) if options.auto_rename else original_filename
-        now = self._env.clock()
         with (directory / MASTER).open("rb") as master:
             digest = file_digest(master, "sha256").hexdigest()
             size = master.seek(0, os.SEEK_END)
@@ -314,7 +320,7 @@ class UploadService:
                 file_checksum(directory / derivative_name(max(size.width, size.height)))
                 for size in result.derivatives
             ),
-            created_at=min(created_at or now, now),
+            created_at=now,
             updated_at=now,
             urls=self._records.images.urls,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated
 from urllib.parse import unquote, urlsplit
@@ -160,10 +161,11 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
     parser = MultipartFormParser(content_type, host.uploads.stage)
 
     async def store(idempotent: IdempotentRequest | None) -> RawResponse:
-        return success_response(await store_form(request, form, parser, idempotent))
+        return success_response(await store_form(request, form, parser, received_at, idempotent))
 
     try:
         form = await _parse_form(request, parser)
+        received_at = host.now()
         await request.require_valid_token()
         response = await run_idempotent(request, _fingerprint(form), store)
     finally:
@@ -243,14 +245,18 @@ async def store_form(
     request: ApiRequest,
     form: ParsedForm,
     parser: MultipartFormParser,
+    received_at: datetime,
     idempotent: IdempotentRequest | None = None,
 ) -> ImageRecord | UploadResults:
     """Store the files of a form: the one of form 2, or every one that can be stored.
+
+    They are a microsecond apart, in their order, however long each takes and in whatever order they finish.
 
     Args:
         request: The request.
         form: Its form.
         parser: The parser of the form, which owns its staged files.
+        received_at: When the body was complete: the `created_at` of the first file.
         idempotent: The request as one that has an effect once.
 
     Raises:
@@ -261,12 +267,13 @@ async def store_form(
     files = await _fetch_files(request, form, parser)
 
     def store(index: int, file: UploadedFile) -> ImageRecord:
-        image = host.upload(
+        image = host.uploads.upload(
             file.staged,
             owner=account,
             filename=file.filename,
             options=options,
             idempotency=None if idempotent is None else idempotent.sub_operation(index),
+            received_at=received_at + timedelta(microseconds=index),
         )
         return ImageRecord.of(image)
 

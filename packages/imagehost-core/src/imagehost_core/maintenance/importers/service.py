@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
 from enum import StrEnum
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Lock
+from typing import BinaryIO
 
 from attrs import define, evolve, field, frozen
 
@@ -17,6 +20,8 @@ from imagehost_core.db.engines.database import Database, Transaction, text
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ConflictError, ImageHostError, InsufficientStorageError, NotFoundError
 from imagehost_core.formats import SNIFF_BYTES, sniff
+from imagehost_core.headers.camera import read_taken_at
+from imagehost_core.headers.scanner import read_first_exif, scan
 from imagehost_core.ids import AccountId, AlbumId, ImageId
 from imagehost_core.maintenance.importers.sources import (
     ImportAlbum,
@@ -251,6 +256,9 @@ class ImportService:
                     return ImportResult(item.id, ImportStatus.OMITTED, reason=reason)
                 file.seek(0)
                 content = file_digest(file, "sha256").digest()
+                created_at = item.created_at
+                if item.is_file_time:
+                    created_at = _taken_at(file) or created_at
             account = self._account_of(item, owner, options)
             source = sha256(item.id.encode("utf-8", "surrogateescape") + b"\0" + content).hexdigest()
             previous = self._imports.get(account.id, source)
@@ -262,7 +270,7 @@ class ImportService:
                 filename=item.filename,
                 options=self._options(item, account, options, albums),
                 idempotency=_Recorder(self._imports, account, source),
-                created_at=item.created_at,
+                created_at=created_at,
             )
         except InsufficientStorageError:
             raise
@@ -310,6 +318,15 @@ class ImportService:
             ).id
         except _ImportedError:
             return self._create_album(account, album)
+
+
+def _taken_at(file: BinaryIO) -> datetime | None:
+    """Return the camera's date of a file; `None` without one, and for a file that the upload refuses."""
+    size = file.seek(0, os.SEEK_END)
+    try:
+        return read_taken_at(read_first_exif(file, size, scan(file, size)))
+    except ImageHostError:
+        return None
 
 
 def _valid_text(text: str) -> str:

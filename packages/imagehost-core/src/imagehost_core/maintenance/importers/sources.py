@@ -51,6 +51,7 @@ class ImportItem:
         description: Its description.
         is_public: Whether it is public; `None` if the source does not say.
         created_at: The time of its upload, or `None`.
+        is_file_time: Whether that is only the time of the file, which the camera's takes precedence over.
     """
 
     id: str
@@ -61,6 +62,7 @@ class ImportItem:
     description: str = ""
     is_public: bool | None = None
     created_at: datetime | None = None
+    is_file_time: bool = False
 
 
 @frozen
@@ -270,7 +272,14 @@ def read_folder(path: Path) -> Iterator[SourceItem]:
 
 def _item(path: Path, item_id: str, album: ImportAlbum | None) -> ImportItem:
     modified_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return ImportItem(id=item_id, path=path, filename=path.name, album=album, created_at=modified_at)
+    return ImportItem(
+        id=item_id,
+        path=path,
+        filename=path.name,
+        album=album,
+        created_at=modified_at,
+        is_file_time=True,
+    )
 
 
 def _album_name(label: str) -> str:

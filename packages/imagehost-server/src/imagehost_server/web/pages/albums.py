@@ -60,7 +60,7 @@ from imagehost_server.web.presentation import ImagePresenter, Tile
 from imagehost_server.web.zip_archive import ArchiveNames, ZipWriter, portable_name
 
 ALBUMS_PER_PAGE = 48
-ORDERS = (ImageSort.NEWEST.value, ImageSort.OLDEST.value)
+ORDERS = (ImageSort.NEWEST.value, ImageSort.OLDEST.value, ImageSort.TAKEN_FIRST.value)
 """The orders of an album's images that the page offers: by date."""
 
 

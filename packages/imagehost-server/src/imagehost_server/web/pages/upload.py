@@ -57,8 +57,9 @@ async def upload(request: WebRequest) -> Response[Any]:
             # What is shared has no token, and files alone: it is stored with the presets.
             if not is_shared or parser.fields:
                 require_form_token(request, dict(parser.fields).get(CSRF_FIELD))
+        received_at = host.now()
         await request.require_valid_token()
-        outcome = await store_form(request, _to_api_form(form), parser)
+        outcome = await store_form(request, _to_api_form(form), parser, received_at)
         assert isinstance(outcome, UploadResults)
     except ImageHostError as error:
         api_error = to_api_error(error)

@@ -1,4 +1,5 @@
-// The queue of an upload: requests of one or more files, several at a time, within the limits of the server.
+// The queue of an upload: requests of one or more files, within the limits of the server. The next one is sent while
+// others are processed.
 
 const PARALLEL_REQUESTS = 3;
 const FILES_PER_REQUEST = 20;
@@ -44,11 +45,16 @@ export class UploadQueue {
 
   run() {
     if (Date.now() < this.pausedUntil) return;
-    while (this.running.size < Math.min(PARALLEL_REQUESTS, this.remaining)) {
+    // One after the other, so that the images are in the order of the files: they have the times of arrival.
+    while (this.running.size < Math.min(PARALLEL_REQUESTS, this.remaining) && !this.#isSending()) {
       const items = this.#nextItems();
       if (items.length === 0) return;
       this.#send({ items, key: crypto.randomUUID(), attempts: 0, fields: this.settings.fields() });
     }
+  }
+
+  #isSending() {
+    return [...this.running].some((batch) => !batch.isSent);
   }
 
   #nextItems() {
@@ -81,6 +87,7 @@ export class UploadQueue {
     request.upload.onload = () => {
       batch.isSent = true;
       for (const item of batch.items) this.#set(item, "processing", { sent: item.file.size });
+      this.run();
     };
     request.onload = () => this.#finish(batch, () => this.#receive(batch));
     request.onabort = () => this.#finish(batch, () => this.#requeue(batch));
