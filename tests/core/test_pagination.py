@@ -125,7 +125,7 @@ def test_different_positions_have_different_cursors(one: CursorPosition, other: 
         urlsafe_b64encode(b"0123456789ab.abc").decode(),
         urlsafe_b64encode(b"0123456789ab.abc.").decode(),
         urlsafe_b64encode(b"0123456789ab..5").decode(),
-        urlsafe_b64encode(b"0123456789ab.abc.-5").decode().rstrip("="),
+        urlsafe_b64encode(b"0123456789ab.abc.-0").decode().rstrip("="),
         urlsafe_b64encode(b"0123456789ab.a;DROP TABLE images.5").decode().rstrip("="),
         urlsafe_b64encode("0123456789ab.abc.٣".encode()).decode().rstrip("="),
         urlsafe_b64encode(b"0123456789ab.abc.5\n").decode().rstrip("="),

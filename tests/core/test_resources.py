@@ -32,7 +32,7 @@ def album(album: Album, image: Image) -> Album:
 
 
 IMAGE_FIELDS = """id album_id filename original_filename description is_public format mime_type size width
-height is_animated frames has_alpha sha256 placeholder url thumb_url links created_at updated_at"""
+height is_animated frames has_alpha sha256 placeholder url thumb_url links created_at updated_at taken_at"""
 PUBLIC_FIELDS = "id description width height is_animated placeholder url thumb_url created_at"
 ALBUM_FIELDS = """id name description is_public image_count public_image_count cover_image_id cover_url
 created_at updated_at"""

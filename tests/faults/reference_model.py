@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import define, evolve, field
 from tests.faults.host_view import AccountState, AlbumState, KeyState, View
+from tests.image_order import in_order
 
 from imagehost_core import Image, ImageHostError
 from imagehost_core.errors import ConflictError, NotFoundError, ValidationError
@@ -315,9 +316,7 @@ class Model:
             and (filters.created_before is None or image.created_at < filters.created_before)
             and (not filters.has_search or matches(filters.q, image))
         ]
-        return sorted(
-            images, key=lambda image: (getattr(image, sort.column), image.id), reverse=sort.is_descending
-        )
+        return in_order(images, sort)
 
     def gallery(self, album: int | None) -> list[Image]:
         """Return the public images, of all accounts or of a public album."""

@@ -7,15 +7,21 @@ import io
 import shutil
 import socket
 import subprocess
+from datetime import UTC, datetime, timedelta
+from itertools import count
 
 import attrs
 import httpx2
 import pytest
 from PIL import Image
+from tests.server.in_process import serving
 from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
 
+from imagehost_core import ImageHost
 from imagehost_core.resources import ImageRecord
+from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import make_image
+from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import RunningServer
 
 FIELDS = [attribute.name for attribute in attrs.fields(ImageRecord)]
@@ -64,6 +70,27 @@ def test_a_bad_checksum_of_a_png_is_422_only_in_a_critical_chunk(api: httpx2.Cli
         response = api.post("/v1/upload", files={"image": ("a.png", broken)}, data={"convertToWebP": "false"})
         statuses[kind] = response.status_code
     assert statuses == {b"IHDR": 422, b"pHYs": 200, b"IDAT": 422, b"IEND": 422}
+
+
+def test_images_have_the_time_at_which_their_request_was_complete_in_the_order_of_its_files() -> None:
+    settings = ServerSettings(
+        limits=LimitSettings(uploads_per_minute=0), rendering=RenderingSettings(processes=1)
+    )
+    ticks = count()
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    host = ImageHost.open(settings=settings, clock=lambda: start + timedelta(seconds=next(ticks)))
+    token = host.keys.create(owner="admin").token
+    with serving(host, settings) as origin, httpx2.Client(base_url=f"{origin}/v1", timeout=60) as client:
+        client.headers["authorization"] = f"Bearer {token}"
+        files = [("files[]", (f"{number}.png", make_image(400 - 90 * number, 30))) for number in range(4)]
+        begun = next(ticks)
+        images = client.post("/upload", files=files).json()["data"]["images"]
+        times = [datetime.fromisoformat(image["created_at"]) for image in images]
+        assert [time - times[0] for time in times] == [timedelta(microseconds=number) for number in range(4)]
+        assert start + timedelta(seconds=begun) < times[0] < start + timedelta(seconds=next(ticks))
+        assert [image["filename"] for image in images] == [f"{number}.webp" for number in range(4)]
+        listed = client.get("/images").json()["data"]["images"]
+        assert listed == images[::-1]
 
 
 @pytest.mark.parametrize("name", ["files[]", "files", "files%5B%5D", "files[0]", "files%5B12%5D"])

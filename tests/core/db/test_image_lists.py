@@ -14,6 +14,7 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.image_order import in_order
 
 from imagehost_core.db.engines.database import Database
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
@@ -48,6 +49,7 @@ FILTERS = st.builds(
     created_after=st.none() | TIMES,
     created_before=st.none() | TIMES,
 )
+TAKEN = (datetime(1, 1, 1, tzinfo=UTC), START, datetime(9999, 12, 31, 23, tzinfo=UTC))
 FIELDS = st.fixed_dictionaries(
     {
         "filename": TEXTS,
@@ -56,6 +58,7 @@ FIELDS = st.fixed_dictionaries(
         "format": st.sampled_from(UPLOADABLE),
         "size": st.integers(1, 3),
         "created_at": TIMES,
+        "taken_at": st.none() | st.sampled_from(TAKEN),
         "account_id": st.sampled_from([1, 12]),
     }
 )
@@ -168,11 +171,7 @@ def test_pages_list_the_selected_images_in_their_order(
     with database.transaction() as transaction:
         for new in stored:
             images.insert(transaction, new)
-    expected = sorted(
-        (image for image in stored if is_selected(image, filters)),
-        key=lambda image: (getattr(image, sort.column), image.id),
-        reverse=sort.is_descending,
-    )
+    expected = in_order((image for image in stored if is_selected(image, filters)), sort)
     lists = ImageListRepository(database, timeout_seconds=60)
     request = ImageListRequest(filters=filters, sort=sort, page=PageRequest(per_page=per_page))
     listed: list[Image] = []

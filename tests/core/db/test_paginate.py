@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from tests.image_order import in_order
 
 from imagehost_core.db.engines.database import Database, SqlRow, SqlValue
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
@@ -50,6 +51,9 @@ def follow_cursor(lists: ImageListRepository, account: Account, per_page: int) -
         if page.next_cursor is None:
             return items
         request = parse_page_request(per_page=per_page, cursor=page.next_cursor)
+
+
+TAKEN = (None, START, START - timedelta(days=40_000), None)
 
 
 def newest_first(images: list[Image]) -> list[Image]:
@@ -93,6 +97,7 @@ def test_a_page_of_any_number_is_the_part_of_the_list_from_whichever_end_it_is_c
                     id=new_image_id(),
                     created_at=START + timedelta(seconds=seconds),
                     size=1 + seconds % 3,
+                    taken_at=TAKEN[seconds % 4],
                     is_public=number % 3 > 0,
                 )
                 ImageRepository(database).insert(transaction, image)
@@ -103,11 +108,7 @@ def test_a_page_of_any_number_is_the_part_of_the_list_from_whichever_end_it_is_c
             for image in lists.list_owned(AccountId(1), ImageListRequest(page=PageRequest(page, 9)))
         ]
         assert len(stored) == len(times)
-        expected = sorted(
-            (image for image in stored if filters.is_public in (None, image.is_public)),
-            key=lambda image: (getattr(image, sort.column), image.id),
-            reverse=sort.is_descending,
-        )
+        expected = in_order((image for image in stored if filters.is_public in (None, image.is_public)), sort)
         gallery = [image for image in newest_first(stored) if image.is_public]
         for number in range(1, len(times) // per_page + 3):
             request = PageRequest(number, per_page)

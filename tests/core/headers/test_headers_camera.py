@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import time
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 
 import pytest
@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from PIL.TiffImagePlugin import IFDRational
 
-from imagehost_core.headers.camera import MAX_ENTRIES, CameraData, read_camera_data
+from imagehost_core.headers.camera import MAX_ENTRIES, CameraData, read_camera_data, read_taken_at
 from imagehost_core.headers.metadata_blocks import MAX_TEXT, MetadataBlocks
-from imagehost_core.headers.scanner import read_metadata
+from imagehost_core.headers.scanner import read_first_exif, read_metadata, scan
 
 CAMERA, PLACE = 0x8769, 0x8825
 
@@ -107,6 +107,29 @@ def test_a_time_without_a_zone_or_with_an_impossible_one_is_that_of_the_camera()
         assert camera_data(photograph(camera={0x9003: text})).taken_at is None
 
 
+@pytest.mark.parametrize(
+    ("camera", "expected"),
+    [
+        ({}, datetime(2024, 5, 6, 5, 8, 9, tzinfo=UTC)),
+        ({0x9011: ""}, datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)),
+        ({0x9291: "25"}, datetime(2024, 5, 6, 5, 8, 9, 250_000, tzinfo=UTC)),
+        ({0x9291: "0012345678"}, datetime(2024, 5, 6, 5, 8, 9, 1_234, tzinfo=UTC)),
+        ({0x9291: "x"}, datetime(2024, 5, 6, 5, 8, 9, tzinfo=UTC)),
+        ({0x9003: "0001:01:01 00:00:00"}, None),
+        ({0x9003: "9999:12:31 23:00:00", 0x9011: "-02:00"}, None),
+        ({0x9003: "1969:07:20 20:17:40", 0x9011: ""}, datetime(1969, 7, 20, 20, 17, 40, tzinfo=UTC)),
+        ({0x9003: "yesterday"}, None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_the_time_of_a_photograph_is_in_utc_with_its_fraction(
+    kind: str, camera: dict[int, object], expected: datetime | None
+) -> None:
+    data = photograph(kind, camera=camera)
+    file = io.BytesIO(data)
+    assert read_taken_at(read_first_exif(file, len(data), scan(file, len(data)))) == expected
+
+
 def test_numbers_without_a_sense_are_left_out() -> None:
     data = camera_data(photograph(camera={0x829A: IFDRational(0, 1), 0x920A: IFDRational(5, 0), 0x8827: 0}))
     assert (data.exposure_seconds, data.focal_length, data.iso) == (None, None, None)
@@ -147,6 +170,7 @@ def test_a_block_of_4_mib_that_claims_the_greatest_values_costs_little() -> None
 @given(st.binary(max_size=400), st.sampled_from([b"", b"II*\0\x08\0\0\0", b"MM\0*\0\0\0\x08", b"Exif\0\0"]))
 def test_any_bytes_are_read_without_a_failure(data: bytes, head: bytes) -> None:
     exif_data(head + data)
+    assert read_taken_at(head + data) is None
 
 
 VALID = read_metadata(io.BytesIO(photograph()), len(photograph())).exif
@@ -158,6 +182,7 @@ def test_damaged_data_is_read_without_a_failure_and_within_its_ranges(
 ) -> None:
     damaged = (VALID[:position] + change + VALID[position + len(change) :])[:length]
     data = exif_data(damaged)
+    assert (read_taken_at(damaged) is None) <= (data.taken_at is None or data.taken_at.year in (1, 9999))
     assert data.latitude is None or (-90 <= data.latitude <= 90 and data.longitude is not None)
     assert data.longitude is None or -180 <= data.longitude <= 180
     for text in (data.camera, data.lens, data.software, data.author, data.copyright):

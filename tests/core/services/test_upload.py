@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from PIL import Image as PILImage
+from tests.core.headers.test_headers_camera import photograph
 from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
 
 from imagehost_core import Format, Image, ImageHost, UploadOptions, ValidationError
@@ -53,6 +55,39 @@ def test_data_after_the_end_of_the_image_is_removed(
 ) -> None:
     image = host.upload(samples[name] + b"PK\3\4 an archive", owner="admin", convert_to_webp=False)
     assert master(host, image) == samples[name]
+
+
+@pytest.mark.parametrize("remove_exif", [False, True])
+@pytest.mark.parametrize("convert_to_webp", [False, True])
+def test_the_time_of_a_photograph_is_kept_whether_its_metadata_is_or_not(
+    host: ImageHost, samples: dict[str, bytes], remove_exif: bool, convert_to_webp: bool
+) -> None:
+    image = host.upload(photograph(), owner="admin", remove_exif=remove_exif, convert_to_webp=convert_to_webp)
+    assert image.taken_at == datetime(2024, 5, 6, 5, 8, 9, tzinfo=UTC)
+    assert host.images.get(image.id) == image
+    assert (host.camera_data(image).taken_at is None) is remove_exif
+    assert host.upload(samples["still.png"], owner="admin").taken_at is None
+
+
+def test_images_without_the_time_at_which_they_were_taken_are_the_last_in_both_orders(
+    host: ImageHost, samples: dict[str, bytes]
+) -> None:
+    host.accounts.get_or_create("photographer")
+    times = ("2024:05:06 07:08:09", None, "1955:01:02 03:04:05", None, "2025:05:06 07:08:09")
+    images = [
+        host.upload(
+            samples["still.png"] if time is None else photograph(camera={0x9003: time, 0x9011: ""}),
+            owner="photographer",
+        ).id
+        for time in times
+    ]
+    dated, without = [images[index] for index in (2, 0, 4)], sorted(images[1::2])
+    for sort, expected in (
+        ("taken_at", [*dated, *without]),
+        ("-taken_at", [*dated[::-1], *without[::-1]]),
+    ):
+        listed = host.images.iter(owner="photographer", sort=sort, per_page=1)
+        assert [image.id for image in listed] == expected
 
 
 @pytest.mark.parametrize("end", [b";", b""], ids=["trailer", "no trailer"])

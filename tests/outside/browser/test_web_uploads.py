@@ -184,6 +184,18 @@ def test_the_page_presets_only_you_for_a_private_album_whatever_was_chosen_befor
     assert "Everyone who has their links" in audience.inner_text()
 
 
+@pytest.mark.parametrize("count", [5, 20])
+def test_files_that_are_uploaded_together_keep_their_order(tab: Watched, origin: str, count: int) -> None:
+    page = tab.page
+    # The first ones take the longest.
+    files = [(f"{n:02}.png", "image/png", list(make_image(400 - 15 * n, 60))) for n in range(count)]
+    page.evaluate(PUT_FILES, ["#uploader", "drop", files])
+    page.locator(".uploads .done").nth(count - 1).wait_for()
+    page.goto(f"{origin}/images?view=list")
+    names = page.locator("tbody tr td:nth-child(2)").all_inner_texts()[:count]
+    assert [name.partition(".")[0] for name in names] == [f"{n:02}" for n in reversed(range(count))]
+
+
 def test_an_upload_is_cancelled_and_sent_again(tab: Watched) -> None:
     network = tab.page.context.new_cdp_session(tab.page)
     network.send("Network.enable")

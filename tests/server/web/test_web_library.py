@@ -106,6 +106,7 @@ def test_images_in_the_order_of_time_are_below_their_months() -> None:
                 ("", ["2026-02", "2026-01"]),
                 ("?sort=created_at", ["2026-01", "2026-02"]),
                 ("?sort=size", []),
+                ("?sort=-taken_at", []),
                 ("?view=list", []),
             ):
                 page = browser.get(f"/images{query}").text

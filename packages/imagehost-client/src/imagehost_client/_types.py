@@ -114,7 +114,7 @@ RequestMethod = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 ImageSort = Literal[
     "created_at", "-created_at", "taken_at", "-taken_at", "filename", "-filename", "size", "-size"
 ]
-"""The order of a list of images; `-` means descending. Images without `taken_at` are the last in both cases."""
+"""The order of a list of images; `-` means descending. Images without `taken_at` are always the last."""
 Time = datetime | str
 """A time with a UTC offset, or its text in RFC 3339."""
 

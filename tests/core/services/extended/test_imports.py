@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from tests.core.headers.test_headers_camera import photograph
 from tests.core.services.importing import FAILED, IMPORTED, OMITTED, UNCHANGED, imported, statuses
 
 from imagehost_core import ImageHost, InsufficientStorageError, NotFoundError, UploadOptions
@@ -63,6 +64,22 @@ def test_a_directory_becomes_albums_and_what_is_no_image_is_reported(host: Image
     images = {image.filename: image for image in host.images.iter(owner="admin")}
     assert albums[images["c.webp"].album_id or 0].name == "photos/trips/rome"
     assert not any(image.is_public for image in images.values())
+
+
+def test_the_time_of_an_image_is_that_of_the_camera_and_of_the_file_without_one(
+    host: ImageHost, tmp_path: Path
+) -> None:
+    modified, taken = datetime(2020, 2, 3, tzinfo=UTC), datetime(2024, 5, 6, 5, 8, 9, tzinfo=UTC)
+    (tmp_path / "photo.jpg").write_bytes(photograph())
+    (tmp_path / "plain.png").write_bytes(make_image(8, 8))
+    (tmp_path / "future.jpg").write_bytes(photograph(camera={0x9003: "2150:01:01 00:00:00"}))
+    for path in tmp_path.iterdir():
+        os.utime(path, (modified.timestamp(), modified.timestamp()))
+    imported(host, tmp_path)
+    images = {image.filename.partition(".")[0]: image for image in host.images.iter(owner="admin")}
+    assert (images["photo"].created_at, images["photo"].taken_at) == (taken, taken)
+    assert (images["plain"].created_at, images["plain"].taken_at) == (modified, None)
+    assert images["future"].created_at == images["future"].updated_at < host.now()
 
 
 def test_a_second_import_stores_nothing_again_and_takes_what_is_new(host: ImageHost, folder: Path) -> None:

@@ -246,9 +246,9 @@ CREATE INDEX images_by_account_and_taken_ascending
 CREATE INDEX images_by_account_and_taken_descending
     ON images (account_id, taken_descending, id, is_public, format, created_at);
 CREATE INDEX images_by_album_and_taken_ascending
-    ON images (album_id, taken_ascending, id, is_public, format, created_at);
+    ON images (album_id, taken_ascending, id, is_public, format, created_at) WHERE album_id IS NOT NULL;
 CREATE INDEX images_by_album_and_taken_descending
-    ON images (album_id, taken_descending, id, is_public, format, created_at)
+    ON images (album_id, taken_descending, id, is_public, format, created_at) WHERE album_id IS NOT NULL
 """
 """When photographs were taken. A column for each order, in which images without this time are the last."""
 _MIGRATIONS = {

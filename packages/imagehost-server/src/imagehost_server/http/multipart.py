@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from enum import Enum
@@ -262,15 +263,20 @@ class MultipartFormParser:
 
 
 async def parse_form(
-    receive: Receive, parser: MultipartFormParser, executor: ThreadLimiter, timeouts: HttpSettings
-) -> ParsedForm:
-    """Return the form in the body of a request.
+    receive: Receive,
+    parser: MultipartFormParser,
+    executor: ThreadLimiter,
+    timeouts: HttpSettings,
+    clock: Callable[[], datetime],
+) -> tuple[ParsedForm, datetime]:
+    """Return the form in the body of a request, and when the body was complete.
 
     Args:
         receive: The ASGI callable.
         parser: A new parser.
         executor: Runs the parser.
         timeouts: Settings with the timeouts of bodies.
+        clock: The clock of the host.
 
     Raises:
         ImageHostError: As `MultipartFormParser.feed` and `finish`, and as `iter_body`.
@@ -283,8 +289,10 @@ async def parse_form(
         if size >= BATCH_BYTES:
             await executor.run(parser.feed, b"".join(batch))
             batch, size = [], 0
+    # Not later: the threads may have the end of another body first.
+    received_at = clock()
     await executor.run(parser.feed, b"".join(batch))
-    return await executor.run(parser.finish)
+    return await executor.run(parser.finish), received_at
 
 
 def parse_boundary(content_type: str | None) -> str:

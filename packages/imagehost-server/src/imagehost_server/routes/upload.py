@@ -164,8 +164,7 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
         return success_response(await store_form(request, form, parser, received_at, idempotent))
 
     try:
-        form = await _parse_form(request, parser)
-        received_at = host.now()
+        form, received_at = await _parse_form(request, parser)
         await request.require_valid_token()
         response = await run_idempotent(request, _fingerprint(form), store)
     finally:
@@ -177,15 +176,17 @@ FETCH_SECONDS = 30.0
 """The time for the fetch of an `image_url`."""
 
 
-async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> ParsedForm:
-    """Return the form of a request; if it is invalid, the error also names the options that are.
+async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> tuple[ParsedForm, datetime]:
+    """Return the form of a request, and when its body was complete.
+
+    If the form is invalid, the error also names the options that are.
 
     Raises:
         ImageHostError: As `parse_form`.
     """
     slow_writes = request.executors.slow_writes
     try:
-        return await parse_form(request.receive, parser, slow_writes, request.settings.http)
+        return await parse_form(request.receive, parser, slow_writes, request.settings.http, request.host.now)
     except COMBINED as error:
         errors = ErrorCollector()
         errors.add(error)

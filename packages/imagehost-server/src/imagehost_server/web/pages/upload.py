@@ -52,12 +52,13 @@ async def upload(request: WebRequest) -> Response[Any]:
     parser = MultipartFormParser(request.headers.get("content-type"), host.uploads.stage)
     try:
         try:
-            form = await parse_form(request.receive, parser, executors.slow_writes, request.settings.http)
+            form, received_at = await parse_form(
+                request.receive, parser, executors.slow_writes, request.settings.http, host.now
+            )
         finally:
             # What is shared has no token, and files alone: it is stored with the presets.
             if not is_shared or parser.fields:
                 require_form_token(request, dict(parser.fields).get(CSRF_FIELD))
-        received_at = host.now()
         await request.require_valid_token()
         outcome = await store_form(request, _to_api_form(form), parser, received_at)
         assert isinstance(outcome, UploadResults)
