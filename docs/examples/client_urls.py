@@ -19,4 +19,4 @@ with Client() as client:
 # ?w=300&h=200&fit=inside&fm=webp
 # ?w=320 320w, ?w=640 640w, ?w=1000 1000w
 # <picture> …
-# True 2 7 2
+# True 2 3 2

@@ -9,8 +9,8 @@ with ImageHost.open(":memory:", settings=settings) as host:
     assert image.thumb_url == f"{image.url}?w=320&h=320&fit=inside"
     print(host.image_url(image, w=300).removeprefix(image.url))
     print(host.srcset(image, [320, 640], fm="avif").replace(image.url, "…"))
-    print(host.picture(image, [320, 640], alt="a cat").count("<source"), "sources")
+    print(host.picture(image, [320, 640], alt="a cat").count("fm=auto"), "URLs of the best format")
 
 # ?w=300
 # …?w=320&fm=avif 320w, …?w=640&fm=avif 640w
-# 2 sources
+# 3 URLs of the best format

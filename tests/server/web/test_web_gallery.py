@@ -14,10 +14,11 @@ import pytest
 from attrs import evolve
 from PIL import Image as PILImage
 from tests.animations import make_animation
+from tests.screenshots import encode, photograph
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 
-from imagehost_core import ImageHost
+from imagehost_core import Format, ImageHost
 from imagehost_core.resources import ImageRecord
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.testing import make_image
@@ -134,6 +135,21 @@ def test_every_url_of_a_page_or_a_record_is_served(
         if response.status_code != 200:
             refused[path] = response.status_code
     assert refused == {}
+
+
+@pytest.mark.parametrize("accept", ["*/*", "image/png,image/*;q=0.8", ""])
+def test_the_main_image_of_a_page_is_shown_by_clients_without_webp(
+    host: ImageHost, visitor: httpx2.Client, accept: str
+) -> None:
+    image = host.upload(encode(photograph(700, 500), "JPEG"), owner="admin")
+    assert image.format is Format.WEBP
+    (shown,) = [
+        tag for tag in Tags(visitor.get(f"/i/{image.id}").text).all("img") if tag.get("fetchpriority")
+    ]
+    urls = [shown["src"], *(part.split()[0] for part in (shown["srcset"] or "").split(", "))]
+    for url in urls:
+        path = httpx2.URL(url or "").raw_path.decode()
+        assert visitor.get(path, headers={"Accept": accept}).headers["content-type"] == "image/jpeg"
 
 
 @pytest.mark.parametrize("state", ["private", "deleted", "suspended", "unknown"])

@@ -257,7 +257,8 @@ class PictureOptions(PictureParams, total=False):
         alt: The alternative text; by default the image's description.
         loading: `lazy`, the default, to load the image only when it is near the viewport, or `eager`.
         sizes: The `sizes` attribute: the display width; by default `100vw`.
-        formats: Formats offered before the stored one, in order of preference; by default `avif` and `webp`.
+        formats: Formats offered in `<source>` elements before `fm=auto`, in order of preference; by default
+            none. With `avif` and `webp`, caches need not tell clients apart, but screenshots become AVIF.
         attributes: Attributes of `<img>`, such as `{"class": "hero"}`; `None` and `False` omit one, and
             `True` is one without a value.
     """

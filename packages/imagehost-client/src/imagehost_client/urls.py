@@ -69,7 +69,7 @@ PICTURE_DEFAULTS: PictureOptions = {
     "alt": None,
     "loading": "lazy",
     "sizes": "100vw",
-    "formats": ("avif", "webp"),
+    "formats": (),
     "attributes": None,
 }
 """The options of a `<picture>` element beside its transform parameters."""
@@ -284,7 +284,9 @@ def picture(
     widths: Iterable[int] = DEFAULT_WIDTHS,
     **options: Unpack[PictureOptions],
 ) -> str:
-    """Return a responsive `<picture>` element, with several formats and sizes and no layout shift.
+    """Return a responsive `<picture>` element, in several sizes, without layout shift.
+
+    The host selects the format that suits the image and the browser (`fm=auto`).
 
     It has the image's width and height, its average colour as background while loading, and its
     ThumbHash in `data-thumbhash` for scripts that render it.
@@ -312,7 +314,7 @@ def plan_picture(image: DisplayedImage, widths: Iterable[int], options: PictureO
         raise ValidationError(fault("loading", "lazy or eager", loading))
     offered = tuple(_source_format(fm) for fm in formats)
     requested = list(widths)
-    lists = [srcset_variants(image, requested, {**given, "fm": fm}) for fm in (None, *offered)]
+    lists = [srcset_variants(image, requested, {**given, "fm": fm}) for fm in ("auto", *offered)]
     largest = lists[0][-1]
     cropped = largest.get("h") is not None
     own: dict[str, str | int | bool | None] = {

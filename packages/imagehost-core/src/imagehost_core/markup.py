@@ -15,6 +15,7 @@ from imagehost_core.errors import BadRequestError, ValidationError, quote_value
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.models import Image
 from imagehost_core.transform import (
+    AUTO,
     FORMAT_NAMES,
     MAX_OUTPUT_PIXELS,
     MAX_SIDE,
@@ -59,7 +60,8 @@ class PictureKeywords(ShapeKeywords, total=False):
         alt: The alternative text; by default the image's description.
         loading: `lazy`, the default, to load the image only when it is near the viewport, or `eager`.
         sizes: The `sizes` attribute: the display width; by default `100vw`.
-        formats: Formats offered before the stored one, in order of preference; by default `avif` and `webp`.
+        formats: Formats offered in `<source>` elements before `fm=auto`, in order of preference; by default
+            none. With `avif` and `webp`, caches need not tell clients apart, but screenshots become AVIF.
         attributes: Attributes of `<img>`; `None` and `False` omit one, and `True` is one without a value.
     """
 
@@ -99,7 +101,7 @@ def picture(
     alt: str | None = None,
     loading: str = "lazy",
     sizes: str = "100vw",
-    formats: Iterable[Format | str] = ("avif", "webp"),
+    formats: Iterable[Format | str] = (),
     attributes: Mapping[str, str | int | bool | None] | None = None,
     **params: Unpack[TransformKeywords],
 ) -> str:
@@ -108,7 +110,7 @@ def picture(
     if loading not in {"lazy", "eager"}:
         raise ValidationError.of("loading", "lazy or eager", quote_value(loading))
     offered = [_SOURCE_FORMATS.get("jpg" if fm == Format.JPEG else fm) or _refuse(fm) for fm in formats]
-    own = _variants(image, widths, {**params, "fm": None})
+    own = _variants(image, widths, {**params, "fm": AUTO})
     sources = "".join(
         f"<source {_attributes({'type': FORMATS[fmt].media_type, 'srcset': candidates, 'sizes': sizes})}>"
         for fmt in offered

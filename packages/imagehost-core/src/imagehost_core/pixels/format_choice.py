@@ -13,6 +13,7 @@ from PIL import Image, ImageChops
 
 from imagehost_core.formats import Format
 from imagehost_core.pixels.encode import drop_opaque_alpha
+from imagehost_core.transform import NAMED_FORMATS
 
 MIN_FLAT_SHARE = 1 / 3
 """The least share of a graphic's pixels that equal their neighbour at the top left. Of screenshots 0.34 to
@@ -38,8 +39,10 @@ def choose_lossy(choices: Collection[Format], image: Image.Image) -> Format:
     """
     image = drop_opaque_alpha(image)
     has_alpha = image.mode == "RGBA"
-    prefers_webp = (has_alpha and _has_partial_alpha(image)) or is_graphic(image)
-    named = (Format.WEBP, Format.AVIF) if prefers_webp else (Format.AVIF, Format.WEBP)
+    named = [fmt for fmt in NAMED_FORMATS if fmt in choices]
+    if len(named) > 1:
+        has_partial_alpha = has_alpha and _has_partial_alpha(image)
+        return Format.WEBP if has_partial_alpha or is_graphic(image) else Format.AVIF
     fallback = (Format.PNG, Format.JPEG) if has_alpha else (Format.JPEG, Format.PNG)
     return next(fmt for fmt in (*named, *fallback, Format.GIF) if fmt in choices)
 
