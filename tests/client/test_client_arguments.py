@@ -81,6 +81,7 @@ INVALID: dict[str, tuple[Any, ...]] = {
     "convert_to_webp": BOOLEAN,
     "auto_rename": BOOLEAN,
     "is_public": BOOLEAN,
+    "images_public": BOOLEAN,
     "is_active": (*BOOLEAN, None),
     "suspended": (*BOOLEAN, None),
     "delete_images": (*BOOLEAN, None),

@@ -189,6 +189,7 @@ ALBUM = Album(
     description="",
     is_public=True,
     image_count=0,
+    public_image_count=0,
     cover_image_id=None,
     cover_url=None,
     created_at=TIME,

@@ -62,6 +62,7 @@ ALBUM = {
     "description": "",
     "is_public": True,
     "image_count": 0,
+    "public_image_count": 0,
     "cover_image_id": None,
     "cover_url": None,
     "created_at": "2026-01-01T00:00:00Z",

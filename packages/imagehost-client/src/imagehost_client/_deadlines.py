@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from ssl import SSLContext
 from typing import Any
 
-import httpcore2
+import httpcore2  # comes with httpx2
 import httpx2
 
 WRITTEN_BYTES = 16_384

@@ -178,7 +178,9 @@ CHECKS: dict[str, Check] = {
     "filename": text(1),
     "description": text(0, MAX_DESCRIPTION),
     "quality": integer(1, 100),
-    **dict.fromkeys(("remove_exif", "convert_to_webp", "auto_rename", "is_public", "is_active"), _BOOLEAN),
+    **dict.fromkeys(
+        ("remove_exif", "convert_to_webp", "auto_rename", "is_public", "images_public", "is_active"), _BOOLEAN
+    ),
     **dict.fromkeys(("suspended", "delete_images", "checksum"), _BOOLEAN),
     "idempotency_key": _KEY,
     "if_none_match": _KEY,
