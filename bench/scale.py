@@ -1,261 +1,215 @@
-"""Measure one host on SQLite and a directory beside one and two hosts on PostgreSQL and an object store.
+"""Measure what changes something, with 1,000 images of one account and with many more.
 
-    python -m bench.scale [DIRECTORY] [--rounds 3] [--seconds 4]
+    python -m bench.scale [DIRECTORY] [--images 100000] [--rounds 20]
 
-All run on the same machine: PostgreSQL and SeaweedFS take part of its cores, and two hosts share them, so the
-ratios show what the engines cost, not what more machines gain. Four clients upload photographs of 0.7
-megapixels, read pages of 20 records, request variants that were not requested before, and repeat one
-variant; with two hosts each client uses one of them. Rounds alternate. Besides the rates it prints the CPU
-time of the hosts, of PostgreSQL and of SeaweedFS for each request, which depends less on other load, and the
-bytes that an image takes in the database and in the store.
+The data directories are those of `bench.lists`, kept in DIRECTORY if one is given; copies are changed. The
+account also has a webhook for all events, with as many deliveries as images. Each operation is called in
+alternating rounds on the small and on the large host. The output has the CPU time of the process, without
+that of image workers: the medians, their ratio, and the most, as FTS5 merges its segments now and then.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import shutil
+import sqlite3
 import statistics
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from http.client import HTTPConnection
-from itertools import count
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from itertools import cycle
 from pathlib import Path
 
-import psycopg
 from attrs import define, field
-from bench.peers import UNLIMITED, cpu_seconds, machine, upload
-from bench.render import as_jpeg, sample_image
-from tests.object_store import CREDENTIALS, run_s3_server
-from tests.postgres import PostgresServer, run_postgres
+from bench.lists import SMALL, build, timed
+from bench.peers import machine
 
-from imagehost_server.testing import RunningServer, running
+from imagehost_core import Album, ImageHost, Settings
+from imagehost_core.maintenance.recount import repair_counters
+from imagehost_core.settings import RenderingSettings, WebhookSettings
+from imagehost_core.testing import make_image
 
-CLIENTS = 4
-PHOTOGRAPH = (1024, 683)
-UNLIMITED_REQUESTS = UNLIMITED | {"IMAGEHOST_LIMITS_UNAUTHENTICATED_PER_MINUTE": "0"}
+OWNER = "admin"
+ENDPOINT = "http://127.0.0.1:9/hook"
+BULK = 100
+GOAL = 1.3
+"""The largest ratio that is good."""
+SETTINGS = Settings(
+    base_url="https://img.example/v1",
+    rendering=RenderingSettings(processes=1),
+    webhooks=WebhookSettings(allow_loopback=True, send_in_server=False),
+)
+PNG = make_image(8, 8)
 
-
-@define
-class Candidate:
-    """Hosts of one service.
-
-    Attributes:
-        name: What is printed.
-        hosts: The servers.
-        image: The id of an image.
-        pids: The ids of the processes whose CPU time is measured with their descendants, by what they are.
-        widths: Numbers of variants that were not requested before.
-        rates: The requests per second of each round, by kind.
-        costs: The CPU time of a request in each round, in milliseconds, by kind and process.
-    """
-
-    name: str
-    hosts: Sequence[RunningServer]
-    image: str
-    pids: Mapping[str, Sequence[int]]
-    widths: count[int] = field(factory=count)
-    rates: dict[str, list[float]] = field(factory=dict)
-    costs: dict[str, list[dict[str, float]]] = field(factory=dict)
-
-    @property
-    def token(self) -> str:
-        """The token of the first host that was started."""
-        return self.hosts[0].token
-
-    def measure(self, kind: str, send: Send, seconds: float) -> None:
-        """Send requests of all clients for a number of seconds."""
-        ends, responses = time.monotonic() + seconds, [0] * CLIENTS
-
-        def client(number: int) -> None:
-            connection = HTTPConnection("127.0.0.1", self.hosts[number % len(self.hosts)].port, timeout=60)
-            while time.monotonic() < ends:
-                send(self, connection)
-                responses[number] += 1
-            connection.close()
-
-        before, start = self._cpu_milliseconds(), time.monotonic()
-        threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        total = sum(responses)
-        self.rates.setdefault(kind, []).append(total / (time.monotonic() - start))
-        cost = {name: (value - before[name]) / total for name, value in self._cpu_milliseconds().items()}
-        self.costs.setdefault(kind, []).append(cost)
-
-    def cost(self, kind: str) -> dict[str, float]:
-        """Return the median CPU time of a request, in milliseconds, by process."""
-        return {name: statistics.median(each[name] for each in self.costs[kind]) for name in self.pids}
-
-    def _cpu_milliseconds(self) -> dict[str, float]:
-        return {name: 1e3 * sum(map(cpu_seconds, pids)) for name, pids in self.pids.items()}
-
-
-Send = Callable[[Candidate, HTTPConnection], None]
-"""Sends a request on a connection to one of the hosts."""
-
-
-def exchange(connection: HTTPConnection, method: str, path: str, body: bytes = b"", **headers: str) -> None:
-    """Send a request and read its response.
-
-    Raises:
-        RuntimeError: The response has another status than 200 and 201.
-    """
-    connection.request(method, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
-    response = connection.getresponse()
-    data = response.read()
-    if response.status not in {200, 201}:
-        raise RuntimeError(f"{method} {path}: {response.status} {data[:200]!r}")
-
-
-def send_upload(photograph: bytes) -> Send:
-    """Return the function that uploads a photograph."""
-    head = b'--b\r\nContent-Disposition: form-data; name="image"; filename="a.jpg"\r\n\r\n'
-    body, content_type = head + photograph + b"\r\n--b--\r\n", "multipart/form-data; boundary=b"
-
-    def send(candidate: Candidate, connection: HTTPConnection) -> None:
-        authorization = f"Bearer {candidate.token}"
-        headers = {"Authorization": authorization, "Content_Type": content_type}
-        exchange(connection, "POST", "/v1/upload", body, **headers)
-
-    return send
-
-
-def send_list(candidate: Candidate, connection: HTTPConnection) -> None:
-    """Request the first page of images."""
-    exchange(connection, "GET", "/v1/images", Authorization=f"Bearer {candidate.token}")
-
-
-def send_cold(candidate: Candidate, connection: HTTPConnection) -> None:
-    """Request a variant that was not requested before."""
-    number = next(candidate.widths)
-    query = f"w={300 + number % 300}&h={200 + number // 300}&fm=webp"
-    exchange(connection, "GET", f"/img/{candidate.image}?{query}")
-
-
-def send_warm(candidate: Candidate, connection: HTTPConnection) -> None:
-    """Request a variant that each host has in memory."""
-    exchange(connection, "GET", f"/img/{candidate.image}?w=299&fm=webp")
-
-
-def report(kind: str, candidates: Sequence[Candidate]) -> None:
-    """Print medians; ratios are to the first candidate."""
-    base_rate = statistics.median(candidates[0].rates[kind])
-    base_cost = sum(candidates[0].cost(kind).values())
-    for candidate in candidates:
-        rate, cost = statistics.median(candidate.rates[kind]), candidate.cost(kind)
-        total, parts = sum(cost.values()), ", ".join(f"{name} {value:.2f}" for name, value in cost.items())
-        print(
-            f"{kind:7} {candidate.name:28} {rate:7.1f} /s ({rate / base_rate:.2f} ×); "
-            f"CPU per request {total:6.2f} ms ({total / base_cost:.2f} ×): {parts}",
-            flush=True,
-        )
-
-
-def file_bytes(directory: Path) -> int:
-    """Return the bytes that the files of a directory occupy on the disk."""
-    return sum(512 * path.stat().st_blocks for path in directory.rglob("*") if path.is_file())
+_SERIES = "WITH RECURSIVE series (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < :count)"
+_EVENTS = f"INSERT INTO events {_SERIES} SELECT n, 'msg_' || n, 'image.uploaded', x'', n FROM series"
+_DELIVERIES = f"""
+INSERT INTO webhook_deliveries (id, webhook_id, event_number, state, created_at)
+{_SERIES} SELECT 'dlv_' || n, :webhook, n, 'delivered', n FROM series
+"""
 
 
 @define
-class Sizes:
-    """What the images of both PostgreSQL databases take, in the databases and in the object store.
+class Account:
+    """An account with many images, and what is changed next.
 
     Attributes:
-        databases: The size of the databases, in bytes.
-        files: The size of the files of the object store, in bytes.
+        host: The host.
+        webhook: The id of a webhook with many deliveries.
+        images: The ids of images, again and again.
+        large: The id of an album with a twentieth of the images.
+        album: An album of 100 images.
+        calls: The number of texts so far.
+    """
+
+    host: ImageHost
+    webhook: str
+    images: Iterator[str]
+    large: int = 1
+    album: Album = field(init=False)
+    calls: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.album = self.new_album()
+
+    def next(self, count: int = BULK) -> list[str]:
+        """Return the ids of the next images, which are public and in no album."""
+        ids = [next(self.images) for _ in range(count)]
+        self.host.images.update_many(ids, owner=OWNER, is_public=True, album_id=None)
+        return ids
+
+    def new(self, count: int = BULK) -> list[str]:
+        """Return the ids of new images."""
+        return [self.host.upload(PNG, owner=OWNER, filename="a.png").id for _ in range(count)]
+
+    def text(self) -> str:
+        """Return another text than before."""
+        self.calls += 1
+        return f"changed {self.calls}"
+
+    def new_album(self) -> Album:
+        """Return a new album of 100 images."""
+        album = self.host.albums.create(self.text(), owner=OWNER)
+        self.host.albums.add_images(album, self.next(), owner=OWNER)
+        return album
+
+    def new_key(self) -> str:
+        """Return the id of a new key."""
+        return self.host.keys.create(owner=OWNER).key.id
+
+    def new_webhook(self) -> str:
+        """Return the id of a new webhook; there are few, as an account may have 100."""
+        for webhook in self.host.webhooks.list(owner=OWNER):
+            if webhook.id != self.webhook:
+                self.host.webhooks.delete(webhook, owner=OWNER)
+        return self.host.webhooks.create(owner=OWNER, url=ENDPOINT).webhook.id
+
+
+Operation = Callable[[Account], Callable[[], object]]
+"""Prepares an operation, and returns the function that is measured."""
+
+OPERATIONS: dict[str, Operation] = {
+    "image: upload": lambda a: partial(a.host.upload, PNG, owner=OWNER, filename="a.png"),
+    "image: upload into a large album": lambda a: partial(
+        a.host.upload, PNG, owner=OWNER, filename="a.png", album_id=a.large
+    ),
+    "image: another description": lambda a: partial(
+        a.host.images.update, *a.next(1), owner=OWNER, description=a.text()
+    ),
+    "image: another album": lambda a: partial(
+        a.host.images.update, *a.next(1), owner=OWNER, album_id=a.album.id
+    ),
+    "image: private": lambda a: partial(a.host.images.update, *a.next(1), owner=OWNER, is_public=False),
+    "image: delete": lambda a: partial(a.host.images.delete, *a.new(1), owner=OWNER),
+    "100 images: another description": lambda a: partial(
+        a.host.images.update_many, a.next(), owner=OWNER, description=a.text()
+    ),
+    "100 images: private": lambda a: partial(
+        a.host.images.update_many, a.next(), owner=OWNER, is_public=False
+    ),
+    "100 images: delete": lambda a: partial(a.host.images.delete_many, a.new(), owner=OWNER),
+    "album: create": lambda a: partial(a.host.albums.create, a.text(), owner=OWNER),
+    "album of 100: another name": lambda a: partial(
+        a.host.albums.update, a.album, owner=OWNER, name=a.text()
+    ),
+    "album of 100: private": lambda a: partial(
+        a.host.albums.update, a.new_album(), owner=OWNER, is_public=False
+    ),
+    "album of 100: delete": lambda a: partial(a.host.albums.delete, a.new_album(), owner=OWNER),
+    "large album: another name": lambda a: partial(a.host.albums.update, a.large, owner=OWNER, name=a.text()),
+    "large album: add 100": lambda a: partial(a.host.albums.add_images, a.large, a.next(), owner=OWNER),
+    "large album: share": lambda a: partial(a.host.albums.create_share, a.large, owner=OWNER),
+    "key: create": lambda a: partial(a.host.keys.create, owner=OWNER),
+    "key: another name": lambda a: partial(a.host.keys.update, a.new_key(), owner=OWNER, name=a.text()),
+    "key: delete": lambda a: partial(a.host.keys.delete, a.new_key(), owner=OWNER),
+    "webhook: create": lambda a: partial(
+        a.host.webhooks.create, owner=OWNER, url=f"{ENDPOINT}/{a.new_webhook()}"
+    ),
+    "webhook: another description": lambda a: partial(
+        a.host.webhooks.update, a.webhook, owner=OWNER, description=a.text()
+    ),
+    "webhook: test": lambda a: partial(a.host.webhooks.test, a.webhook, owner=OWNER),
+    "webhook: delete": lambda a: partial(a.host.webhooks.delete, a.new_webhook(), owner=OWNER),
+    "session: create": lambda a: partial(a.host.sessions.create, a.host.accounts.get(OWNER)),
+    "account: another quota": lambda a: partial(a.host.accounts.update, OWNER, quota_bytes=10**15 + a.calls),
+}
+"""What is measured. A large album has a twentieth of the images, and the webhook a delivery for each."""
+
+
+def open_account(source: Path, directory: Path, images: int, stack: ExitStack) -> Account:
+    """Return the account of a copy of a data directory.
+
+    Args:
+        source: The data directory.
+        directory: The directory of the copy.
         images: The number of images.
+        stack: Closes the host.
     """
-
-    databases: int
-    files: int
-    images: int
-
-    @classmethod
-    def measure(cls, postgres: PostgresServer, names: Sequence[str], store: Path) -> Sizes:
-        """Return the sizes now, after a VACUUM."""
-        sizes = cls(0, file_bytes(store), 0)
-        for name in names:
-            postgres.execute("VACUUM", name)
-            with psycopg.connect(postgres.url_of(name)) as connection:
-                row = connection.execute(
-                    "SELECT pg_database_size(current_database()), (SELECT count(*) FROM images)"
-                ).fetchone()
-            assert row is not None
-            sizes.databases += row[0]
-            sizes.images += row[1]
-        return sizes
-
-    def report(self, before: Sizes) -> None:
-        """Print the bytes of an image."""
-        images = self.images - before.images
-        database, files = (self.databases - before.databases) / images, (self.files - before.files) / images
-        print(f"{images} images: {database:,.0f} bytes each in PostgreSQL, {files:,.0f} in SeaweedFS")
+    data = Path(shutil.copytree(source, directory / str(images)))
+    host = stack.enter_context(ImageHost.open(data, settings=SETTINGS))
+    host.accounts.update(OWNER, quota_bytes=10**15)
+    webhook = host.webhooks.create(owner=OWNER, url=ENDPOINT).webhook.id
+    with closing(sqlite3.connect(data / "imagehost.sqlite3", isolation_level=None)) as database:
+        for statement in (_EVENTS, _DELIVERIES):
+            database.execute(statement, {"count": images, "webhook": webhook})
+        # Otherwise each change would go on merging what the bulk insertion has left.
+        database.execute("INSERT INTO image_words (image_words) VALUES ('optimize')")
+        # As a list has them, from which people choose.
+        rows = database.execute(
+            "SELECT id FROM images WHERE account_id = 1 ORDER BY created_at DESC, id DESC"
+        )
+        ids = [image_id for (image_id,) in rows.fetchmany(100_000)]
+    with host._context.records.database.transaction() as transaction:  # noqa: SLF001
+        repair_counters(transaction)
+    return Account(host, webhook, cycle(ids))
 
 
 def main() -> None:
-    """Measure all requests with all candidates."""
+    """Build what is missing, measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("directory", nargs="?", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=4)
+    parser.add_argument("directory", type=Path, nargs="?", help="keeps the data directories")
+    parser.add_argument("--images", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
-    os.environ |= CREDENTIALS
     print(machine())
     with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.directory)))
-        (root / "s3").mkdir()
-        store = stack.enter_context(run_s3_server(root / "s3"))
-        postgres = stack.enter_context(run_postgres())
-        photograph = as_jpeg(sample_image().resize(PHOTOGRAPH))
-
-        def candidate(name: str, hosts: int, database: str = "") -> Candidate:
-            shared = {}
-            if database:
-                postgres.execute(f"CREATE DATABASE {database}")
-                shared = {
-                    "IMAGEHOST_DATABASE": postgres.url_of(database),
-                    "IMAGEHOST_STORAGE": store.url(database),
-                }
-            servers = [
-                stack.enter_context(
-                    running(root / f"{database or 'sqlite'}-{number}", variables=UNLIMITED_REQUESTS | shared)
-                )
-                for number in range(hosts)
-            ]
-            pids = {"hosts": [server.process.pid for server in servers]}
-            if database:
-                pids |= {"PostgreSQL": [postgres.pid], "SeaweedFS": [store.pid]}
-            image = upload(servers[0], photograph)
-            for server in servers * 4:
-                send_warm(Candidate(name, servers, image, {}), HTTPConnection("127.0.0.1", server.port))
-            return Candidate(name, servers, image, pids)
-
-        candidates = [
-            candidate("1, SQLite and directory", 1),
-            candidate("1, PostgreSQL and SeaweedFS", 1, "one"),
-            candidate("2, PostgreSQL and SeaweedFS", 2, "two"),
-        ]
-        requests: dict[str, Send] = {
-            "upload": send_upload(photograph),
-            "list": send_list,
-            "cold": send_cold,
-            "warm": send_warm,
-        }
-        before = Sizes.measure(postgres, ("one", "two"), root / "s3" / "data")
-        for kind, send in requests.items():
-            for _ in range(options.rounds):
-                for each in candidates:
-                    each.measure(kind, send, options.seconds)
-            report(kind, candidates)
-            if kind == "upload":
-                print(f"{len(photograph):,} bytes uploaded each; ", end="")
-                Sizes.measure(postgres, ("one", "two"), root / "s3" / "data").report(before)
-        print(machine())
+        temporary = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=options.directory)))
+        small, large = (
+            open_account(build(options.directory or temporary, images), temporary, images, stack)
+            for images in (SMALL, options.images)
+        )
+        print(f"{'CPU ms':34}{SMALL:>10,}{options.images:>12,}   ratio   most")
+        for name, prepare in OPERATIONS.items():
+            times = [
+                [timed(prepare(account), time.process_time) for account in (small, large)]
+                for _ in range(options.rounds + 2)
+            ][2:]
+            before, after = (statistics.median(column) for column in zip(*times, strict=True))
+            mark = "  !" if after > GOAL * before else ""
+            ratio, most = after / before, max(column for _, column in times)
+            print(f"{name:34}{before:10.2f}{after:12.2f}   {ratio:5.2f}{most:7.1f}{mark}", flush=True)
 
 
 if __name__ == "__main__":
