@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pkgutil
 import re
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from tests.server.web.test_web_forms import FIELDS
 from imagehost_core import ImageHost
 from imagehost_core.cache_purges import CachePurge, PurgeAttempt
 from imagehost_core.db.lists import searches
+from imagehost_core.endpoints import require_ip_address
 from imagehost_core.ids import ImageId
 from imagehost_core.lists import ImageSort
 from imagehost_core.services import sessions
@@ -39,6 +39,7 @@ from imagehost_server.background.purge_sender import send_due_purges
 from imagehost_server.background.webhook_sender import WebhookSender
 from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.main import main
+from imagehost_server.http.outgoing import Outgoing
 from imagehost_server.metrics import Recorder
 from imagehost_server.routes import ROUTE_SCOPES
 from imagehost_server.settings import load
@@ -214,7 +215,7 @@ class Walk:
 
         async def send() -> None:
             await WebhookSender(self.host).drain()
-            await send_due_purges(self.host, ssl.create_default_context())
+            await send_due_purges(self.host, Outgoing(require_ip_address))
 
         ids = self._resources()
         webhooks.release(*webhooks.lease(1))
