@@ -75,7 +75,7 @@ def test_images_that_leave_a_private_album_become_private_and_the_page_says_so(
     page.get_by_text("Delete this album…").click()
     assert page.get_by_label("Keep them: the 10 public ones become private").is_checked()
     page.click("form[action$='/delete'] button")
-    page.wait_for_url("**/albums?done=deleted")
+    page.get_by_role("status").filter(has_text="Deleted.").wait_for()
     images = client.get("/images?per_page=100&is_public=true").json()["data"]["images"]
     assert images == []
 

@@ -67,6 +67,8 @@ SCRIPT_CALL = re.compile(r"(?<![-\w.])(?:say|text|counted)\(([^{;]*)")
 SCRIPT_IMPORT = re.compile(r'(?:from |import\()"\./([\w.]+)"')
 LINK_FORMATS = {"url", "markdown", "html", "bbcode"}
 """The texts that `uploader.js` finds by the values of its constant `FORMATS`."""
+SESSION_STATES = {"ended", "other", "unreachable"}
+"""The texts that `session.js` finds by the states that `readSession` returns."""
 
 
 def names_of(argument: nodes.Node) -> tuple[str, bool]:
@@ -116,6 +118,8 @@ def script_names(name: str) -> set[str]:
         names |= set(re.findall(r'"([\w.]+)"', arguments))
     if "texts[name]" in source:
         names |= LINK_FORMATS
+    if "texts[state]" in source:
+        names |= SESSION_STATES
     return names.union(*map(script_names, SCRIPT_IMPORT.findall(source)))
 
 

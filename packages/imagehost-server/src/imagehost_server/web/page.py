@@ -311,8 +311,16 @@ def sign_in_redirect(request: WebRequest) -> Response[Any]:
     if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
         return request.render("reload.html")
     path, query = quote(request.scope["path"]), request.scope["query_string"].decode("latin-1")
-    target = f"{path}?{query}" if query and request.method == "GET" else path
+    target = f"{path}?{query}" if query else path
+    if request.method != "GET":
+        target = _path_of_form(request) or path
     return see_other(request, f"/login?next={quote(target, safe='/')}")
+
+
+def _path_of_form(request: WebRequest) -> str:
+    """Return the path of the page that has sent a form, whose script restores the text, or ""."""
+    page, site = request.headers.get("referer", ""), request.settings.site_url
+    return safe_path(page.removeprefix(site)) if page.startswith(f"{site}/") else ""
 
 
 def see_other(request: WebRequest, path: str, outcome: str = "") -> Response[Any]:

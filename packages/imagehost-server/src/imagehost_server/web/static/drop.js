@@ -1,11 +1,26 @@
 // Dropping files on any page: the form of the page /upload opens in a dialog, and uploads them.
 
 import { filesOf, hasFiles } from "./files.js";
+import { waitForNetwork } from "./patience.js";
+import { describeSession, readSession, waitForSession } from "./session.js";
 
 const uploadPage = `${document.body.dataset.root}/upload`;
 let addFiles;
 
+/** Waits until there are a session and a network, and says so meanwhile; the files that were dropped are kept. */
+async function waitUntilReady() {
+  let notice;
+  for (;;) {
+    const state = await readSession();
+    if (state === "valid") return notice?.remove();
+    notice ??= document.body.appendChild(Object.assign(document.createElement("p"), { className: "message session notice", role: "alert" }));
+    notice.replaceChildren(describeSession(state));
+    await Promise.race([waitForSession(), waitForNetwork()]);
+  }
+}
+
 async function openUploader() {
+  await waitUntilReady();
   // The page of an album links to the page for uploading into that album.
   const response = await fetch(document.querySelector(`main a[href^="${uploadPage}?"]`) ?? uploadPage);
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -29,9 +44,9 @@ async function openUploader() {
   document.body.append(dialog);
   const { mountUploader } = await import("./uploader.js");
   const add = mountUploader(root);
-  return (files) => {
+  return (found) => {
     if (!dialog.open) dialog.showModal();
-    add(files);
+    add(found);
   };
 }
 
@@ -57,10 +72,10 @@ document.addEventListener("drop", async (event) => {
   const dropped = filesOf(event.dataTransfer);
   addFiles ??= isUploadPage ? import("./upload.js").then((page) => page.add) : openUploader();
   try {
-    const [add, files] = await Promise.all([addFiles, dropped]);
-    add(files);
+    const [add, found] = await Promise.all([addFiles, dropped]);
+    add(found);
   } catch {
-    // The session has ended, or the server is not reached: the page says which.
+    // The page says why.
     location.assign(uploadPage);
   }
 });

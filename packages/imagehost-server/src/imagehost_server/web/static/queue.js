@@ -1,5 +1,10 @@
 // The queue of an upload: requests of one or more files, within the limits of the server. The next one is sent while
 // others are processed.
+//
+// It goes on by itself when the network is back, and when another tab has begun a new session.
+
+import { secondsToWait, waitForNetwork } from "./patience.js";
+import { api, csrfToken, readSession, waitForSession } from "./session.js";
 
 const PARALLEL_REQUESTS = 3;
 const FILES_PER_REQUEST = 20;
@@ -9,14 +14,18 @@ const ATTEMPTS = 3;
 
 export class UploadQueue {
   /**
-   * @param {object} settings {api, csrf, fields, onChange, onPause}: `fields` returns the options as [name, value];
-   *   `onChange` is called with an item that has changed; `onPause` with the seconds until uploads go on, or 0.
+   * @param {object} settings {fields, onChange, onPause, onHold}: `fields` returns the options as [name, value];
+   *   `onChange` is called with an item that has changed; `onPause` with the seconds until uploads go on, or 0; `onHold`
+   *   with the state of `readSession` that keeps uploads from going on.
    */
   constructor(settings) {
     this.settings = settings;
     this.items = [];
     this.running = new Set();
     this.pausedUntil = 0;
+    this.held = []; // requests without an outcome, while the network or the session is missing
+    this.repeated = []; // those to be sent again now
+    this.isHolding = false;
     this.remaining = Infinity; // requests that the server admits until `reset`, as far as it has told
     this.reset = null;
   }
@@ -29,8 +38,8 @@ export class UploadQueue {
     return items;
   }
 
-  retry(item) {
-    this.#set(item, "waiting", { sent: 0, error: null });
+  retry(...items) {
+    for (const item of items) this.#set(item, "waiting", { sent: 0, error: null });
     this.run();
   }
 
@@ -44,13 +53,18 @@ export class UploadQueue {
   }
 
   run() {
-    if (Date.now() < this.pausedUntil) return;
+    if (this.isHolding || Date.now() < this.pausedUntil) return;
     // One after the other, so that the images are in the order of the files: they have the times of arrival.
     while (this.running.size < Math.min(PARALLEL_REQUESTS, this.remaining) && !this.#isSending()) {
-      const items = this.#nextItems();
-      if (items.length === 0) return;
-      this.#send({ items, key: crypto.randomUUID(), attempts: 0, fields: this.settings.fields() });
+      const batch = this.repeated.shift() ?? this.#nextBatch();
+      if (!batch) return;
+      this.#send(batch);
     }
+  }
+
+  #nextBatch() {
+    const items = this.#nextItems();
+    return items.length && { items, key: crypto.randomUUID(), attempts: 0, fields: this.settings.fields() };
   }
 
   #isSending() {
@@ -73,7 +87,6 @@ export class UploadQueue {
   }
 
   #send(batch) {
-    const { api, csrf } = this.settings;
     const form = new FormData();
     for (const [name, value] of batch.fields) form.append(name, value);
     for (const item of batch.items) form.append("files[]", item.file);
@@ -91,9 +104,9 @@ export class UploadQueue {
     };
     request.onload = () => this.#finish(batch, () => this.#receive(batch));
     request.onabort = () => this.#finish(batch, () => this.#requeue(batch));
-    request.onerror = () => this.#finish(batch, () => this.#repeat(batch));
+    request.onerror = () => this.#finish(batch, () => this.#hold(batch, { code: "connection" }));
     request.open("POST", `${api}/upload`);
-    request.setRequestHeader("X-CSRF-Token", csrf);
+    request.setRequestHeader("X-CSRF-Token", csrfToken());
     request.setRequestHeader("Idempotency-Key", batch.key);
     request.responseType = "json";
     request.send(form);
@@ -118,9 +131,13 @@ export class UploadQueue {
 
   #receive(batch) {
     const { status, response } = batch.request;
+    const isOurs = typeof response?.success === "boolean";
+    const error = isOurs ? (response.error ?? {}) : { code: status === 413 ? "proxy_size" : "foreign", status };
     if (status === 429 || status === 503) {
-      this.#pause(Number(batch.request.getResponseHeader("Retry-After")) || 5);
+      this.#pause(secondsToWait(batch.request.getResponseHeader("Retry-After")));
       this.#requeue(batch);
+    } else if (isOurs && (status === 401 || status === 403)) {
+      this.#hold(batch, error);
     } else if (status === 200 && response?.success) {
       this.#obeyLimit(batch.request);
       const errors = new Map(response.data.errors.map((error) => [error.index, error]));
@@ -135,10 +152,9 @@ export class UploadQueue {
       for (const item of batch.items) item.isAlone = true;
       this.#requeue(batch);
     } else if (status >= 500 && status !== 507) {
-      this.#repeat(batch);
+      this.#hold(batch, error);
     } else {
-      const error = response?.error ?? { code: "INTERNAL_ERROR", details: "" };
-      for (const item of batch.items) this.#set(item, "failed", { error });
+      this.#fail(batch, error);
     }
   }
 
@@ -162,19 +178,49 @@ export class UploadQueue {
     for (const item of batch.items) if (item.state !== "cancelled") this.#set(item, "waiting", { sent: 0 });
   }
 
-  /** Repeats a request whose outcome is unknown, under the same key, so that nothing is stored twice. */
-  #repeat(batch) {
-    batch.attempts++;
-    if (batch.attempts < ATTEMPTS) {
-      setTimeout(() => {
-        if (batch.items.every((item) => item.state !== "cancelled")) return this.#send(batch);
-        // Only requests that the server has not received as a whole can be cancelled.
-        this.#requeue(batch);
-        this.run();
-      }, 1000 * 2 ** batch.attempts);
-      return;
+  #fail(batch, error) {
+    for (const item of batch.items) this.#set(item, "failed", { error });
+  }
+
+  /**
+   * Repeats a request, whose outcome may be unknown, under the same key, so that nothing is stored twice.
+   *
+   * An attempt counts only if the server is reached and the session is valid: then it is the request that fails.
+   */
+  async #hold(batch, error) {
+    batch.error = error;
+    this.held.push(batch);
+    if (this.isHolding) return;
+    this.isHolding = true;
+    const isBlocked = await this.#waitUntilReady();
+    this.isHolding = false;
+    for (const one of this.held.splice(0)) {
+      if (!isBlocked) one.attempts++;
+      if (one.attempts >= ATTEMPTS) this.#fail(one, one.error);
+      else setTimeout(() => this.#resend(one), isBlocked ? 0 : 1000 * 2 ** one.attempts);
     }
-    for (const item of batch.items) this.#set(item, "failed", { error: { code: "connection", details: "" } });
+    this.run();
+  }
+
+  /** Waits for the network and the session; returns whether one of them was missing. */
+  async #waitUntilReady() {
+    let isBlocked = false;
+    for (;;) {
+      const state = await readSession();
+      if (state === "valid") break;
+      isBlocked = true;
+      this.settings.onHold(state);
+      await (state === "unreachable" ? waitForNetwork() : waitForSession());
+    }
+    if (isBlocked) this.settings.onHold("");
+    return isBlocked;
+  }
+
+  #resend(batch) {
+    // Only requests that the server has not received as a whole can be cancelled.
+    if (batch.items.some((item) => item.state === "cancelled")) this.#requeue(batch);
+    else this.repeated.push(batch);
+    this.run();
   }
 
   #pause(seconds) {

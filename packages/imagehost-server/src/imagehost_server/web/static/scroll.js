@@ -1,5 +1,6 @@
 // Endless scrolling: the items of the next page are appended before its link comes into view.
 
+import { fetchPatiently } from "./patience.js";
 import { keepInPlace, keepScroll, place } from "./place.js";
 import { showPlaceholders } from "./thumbhash.js";
 
@@ -14,18 +15,24 @@ function hideWhileMoved(...elements) {
   requestAnimationFrame(() => requestAnimationFrame(() => setVisibility("")));
 }
 
-async function fetchPage(url) {
-  const response = await fetch(url, { headers: { accept: "text/html" } });
+async function fetchPage(url, status, texts) {
+  status.textContent = texts.loading;
+  const onWait = (seconds) => (status.textContent = texts.waiting.replace("{seconds}", seconds));
+  const onLost = () => (status.textContent = texts.lost);
+  const response = await fetchPatiently(url, { headers: { accept: "text/html" } }, onWait, onLost);
   if (!response.ok) throw new Error(`expected a page but received ${response.status}`);
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  // After the end of the session it is the page for signing in.
-  if (!page.getElementById("status")) throw new Error("expected a page of the list");
-  return { url, page };
+  if (page.getElementById("status")) return { url, page };
+  // It is the page for signing in.
+  const { describeSession, waitForSession } = await import("./session.js");
+  status.replaceChildren(describeSession("ended"));
+  await waitForSession();
+  return fetchPage(url, status, texts);
 }
 
 /**
  * @param {Element} container The list or table with the id `grid`.
- * @param {object} texts `loading`, `failed` and `end`.
+ * @param {object} texts Those of the section `gallery`.
  * @returns {Promise<void>} Ends when all is loaded again that was before a reload or Back.
  */
 export async function scrollEndlessly(container, texts) {
@@ -63,10 +70,9 @@ export async function scrollEndlessly(container, texts) {
     async ([entry]) => {
       if (!entry.isIntersecting) return;
       observer.disconnect();
-      status.textContent = texts.loading;
       try {
         // An observer reports changes only: observing again reports where the link is now.
-        if (append(await fetchPage(link.href))) observer.observe(link);
+        if (append(await fetchPage(link.href, status, texts))) observer.observe(link);
       } catch {
         // The link still works.
         status.textContent = texts.failed;
@@ -79,8 +85,8 @@ export async function scrollEndlessly(container, texts) {
     const earlier = place.pages ?? [];
     scroll(earlier.length === 0);
     for (let start = 0; start < earlier.length && link.isConnected; start += PARALLEL_REQUESTS) {
-      status.textContent = texts.loading;
-      for (const page of await Promise.all(earlier.slice(start, start + PARALLEL_REQUESTS).map(fetchPage))) append(page);
+      const urls = earlier.slice(start, start + PARALLEL_REQUESTS);
+      for (const page of await Promise.all(urls.map((url) => fetchPage(url, status, texts)))) append(page);
       scroll();
     }
     scroll(true);

@@ -5,6 +5,7 @@ import { copyText } from "./clipboard.js";
 import { deferDeletion } from "./deletion.js";
 import { selectByDragging } from "./drag.js";
 import { keepInPlace, place } from "./place.js";
+import { describeSession } from "./session.js";
 
 const IDS_PER_REQUEST = 100;
 const texts = JSON.parse(document.getElementById("texts").textContent);
@@ -13,10 +14,17 @@ const status = document.getElementById("status");
 const say = (key, values) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const settings = document.getElementById("selection");
 const albumId = new URLSearchParams(settings.dataset.query).get("album_id");
-const request = connect(settings, (seconds) => (status.textContent = say("waiting", { seconds })));
+const request = connect((seconds) => (status.textContent = say("waiting", { seconds })));
 
 const counted = (key, count) => say(`${key}.${count === 1 ? "one" : "other"}`, { count });
-const describe = (error) => (error instanceof ApiError ? error.message : texts.connection);
+
+/** Says what became of a request; the selection stays as it is. */
+function report(error) {
+  if (!(error instanceof ApiError)) status.textContent = texts.connection;
+  // After signing in in another tab, the CSRF token of this page is that of the new session.
+  else if (error.code && (error.status === 401 || error.status === 403)) status.replaceChildren(describeSession("ended"));
+  else status.textContent = error.code ? error.message : say("foreign", { status: error.status });
+}
 
 function start() {
   const selected = new Set();
@@ -111,7 +119,7 @@ function start() {
       const done = madePrivate ? `${texts.done}. ${counted("made_private", madePrivate)}` : texts.done;
       status.textContent = failed ? counted("some_failed", failed) : done;
     } catch (error) {
-      status.textContent = describe(error);
+      report(error);
     } finally {
       bar.inert = false;
       refresh();
@@ -124,7 +132,7 @@ function start() {
   const deletion = deferDeletion(request, {
     describe: (count) => counted("deleted", count),
     onDone: (failed) => (status.textContent = failed ? counted("some_failed", failed) : texts.done),
-    onError: (error) => (status.textContent = describe(error)),
+    onError: (error) => (report(error)),
   });
 
   function deleteSelected() {
@@ -179,7 +187,7 @@ function start() {
       const isCopied = await copyText(links.then((lines) => lines.join("\n")));
       status.textContent = isCopied ? counted("links_copied", (await links).length) : texts.copy_failed;
     } catch (error) {
-      status.textContent = describe(error);
+      report(error);
     }
   }
 

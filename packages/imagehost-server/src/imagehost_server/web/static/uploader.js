@@ -1,12 +1,14 @@
 // The uploader: a form whose files are sent one by one, each with its progress, result or error.
 
 import { copyField } from "./clipboard.js";
-import { hasFiles } from "./files.js";
+import { filesOfFolder, hasFiles } from "./files.js";
 import { UploadQueue } from "./queue.js";
+import { describeSession } from "./session.js";
 
 const STORAGE_KEY = "imagehost-upload-options";
 // Errors of the file itself: sending it again has the same outcome.
-const FINAL_ERRORS = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE"];
+const FINAL_ERRORS = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "proxy_size"];
+const THUMBNAIL_SECONDS = [1, 2, 4, 8, 15, 30, 60]; // until it is asked for again, if it cannot be rendered now
 const FORMATS = ["url", "markdown", "html", "bbcode"];
 // What the server says about the content of a file that it refuses, and the text that says what to do.
 const KINDS = {
@@ -42,13 +44,17 @@ export function mountUploader(root) {
   const list = element("ul", { className: "uploads" });
   const status = element("p", { className: "status" });
   status.setAttribute("role", "status");
+  status.tabIndex = -1;
   const results = buildResults(root, texts);
   const rows = new Map();
+  const skippedLine = element("p", { className: "muted", hidden: true });
+  const retryAll = element("button", { type: "button", className: "plain", textContent: texts.retry_all, hidden: true });
+  let held = "";
+  let skipped = 0;
 
   const text = (key, values = {}) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  const counted = (key, count) => text(`${key}.${count === 1 ? "one" : "other"}`, { count });
   const queue = new UploadQueue({
-    api: root.dataset.api,
-    csrf: root.dataset.csrf,
     fields: () => readOptions(form),
     onChange: (item) => {
       update(item);
@@ -58,7 +64,14 @@ export function mountUploader(root) {
       // Screen readers say the first number only.
       if (status.dataset.paused) status.ariaLive = "off";
       status.dataset.paused = seconds || "";
-      status.textContent = seconds ? text("paused", { seconds }) : "";
+      const time = new Date(queue.pausedUntil).toLocaleTimeString(document.documentElement.lang, { timeStyle: "short" });
+      status.textContent = !seconds ? "" : seconds > 120 ? text("paused_until", { time }) : text("paused", { seconds });
+    },
+    onHold: (state) => {
+      held = state;
+      for (const { items } of queue.held) items.forEach(update);
+      if (state) status.replaceChildren(describeSession(state));
+      else summarize();
     },
   });
 
@@ -95,7 +108,7 @@ export function mountUploader(root) {
 
   function describe(item) {
     const size = formatBytes(item.file.size);
-    switch (item.state) {
+    switch (held && ["sending", "processing"].includes(item.state) ? "waiting" : item.state) {
       case "waiting":
         return `${texts.waiting} · ${size}`;
       case "sending":
@@ -111,13 +124,18 @@ export function mountUploader(root) {
     }
   }
 
+  const canRetry = ({ state, error }) => state === "cancelled" || (state === "failed" && !FINAL_ERRORS.includes(error.code));
+
   function describeError(item) {
+    const { code, status } = item.error;
+    if (code === "foreign") return text("foreign", { status });
+    if (code === "proxy_size") return text("foreign_size", { status });
     const details = detailsOf(item);
     const received = details?.match(/ but received (.*)$/)?.[1];
-    if (item.error.code === "UNSUPPORTED_MEDIA_TYPE" && received && received !== "another format") {
+    if (code === "UNSUPPORTED_MEDIA_TYPE" && received && received !== "another format") {
       return KINDS[received]?.(texts) ?? text("kind_other", { kind: received });
     }
-    return [errorTexts[item.error.code] ?? texts.connection, details].filter(Boolean).join(". ");
+    return [errorTexts[code] ?? texts.connection, details].filter(Boolean).join(". ");
   }
 
   /** Returns the details of an error without the position and name of the file, which its row has. */
@@ -133,20 +151,34 @@ export function mountUploader(root) {
     view.progress.hidden = !["sending", "processing"].includes(item.state);
     view.message.textContent = describe(item);
     view.cancel.hidden = !["waiting", "sending"].includes(item.state);
-    view.retry.hidden = !["failed", "cancelled"].includes(item.state) || FINAL_ERRORS.includes(item.error?.code);
+    view.retry.hidden = !canRetry(item);
     if (item.state === "done" && !item.isShown) {
       item.isShown = true;
       const preview = view.row.querySelector("img");
-      URL.revokeObjectURL(preview.src);
-      preview.src = item.image.thumb_url;
+      showThumbnail(preview, item.image.thumb_url);
       const name = view.row.querySelector("strong");
       name.replaceChildren(element("a", { href: `${document.body.dataset.root}/images/${item.image.id}`, textContent: item.file.name }));
       results.add(item.image);
     }
   }
 
+  /** Shows the thumbnail as soon as it can be rendered; until then the file itself is shown. */
+  function showThumbnail(preview, url, attempt = 0) {
+    const loader = new Image();
+    loader.onload = () => {
+      URL.revokeObjectURL(preview.src);
+      preview.src = url;
+    };
+    loader.onerror = () => {
+      const seconds = THUMBNAIL_SECONDS[attempt];
+      if (seconds) setTimeout(showThumbnail, 1000 * seconds, preview, url, attempt + 1);
+    };
+    loader.src = url;
+  }
+
   function summarize() {
-    if (Date.now() < queue.pausedUntil) return;
+    retryAll.hidden = queue.items.filter(({ state }) => state === "failed").filter(canRetry).length < 2;
+    if (held || Date.now() < queue.pausedUntil) return;
     const count = (state) => queue.items.filter((item) => item.state === state).length;
     const open = count("waiting") + count("sending") + count("processing");
     const values = { done: count("done"), failed: count("failed"), total: queue.items.length };
@@ -155,7 +187,10 @@ export function mountUploader(root) {
     if (status.textContent !== summary) status.textContent = summary;
   }
 
-  function add(files) {
+  function add(files, left = 0) {
+    skipped += left;
+    skippedLine.hidden = skipped === 0;
+    skippedLine.textContent = counted("skipped", skipped);
     if (files.length === 0) return;
     root.classList.add("has-files");
     queue.add(files).forEach(addRow);
@@ -176,7 +211,8 @@ export function mountUploader(root) {
     const source = element("input", { type: "file", hidden: true, ...properties });
     source.setAttribute(attribute, value);
     source.addEventListener("change", () => {
-      add(source.files);
+      const found = filesOfFolder(source.files);
+      add(found.files, found.skipped);
       source.value = "";
     });
     const open = element("button", { type: "button", className: "plain", textContent });
@@ -214,7 +250,7 @@ export function mountUploader(root) {
     option.tagName === "SELECT" ? option.selectedIndex > 0 : option.value !== "",
   );
   form.addEventListener("change", () => storeOptions(form));
-  form.after(status, list, results.section);
+  form.after(status, element("p", {}, retryAll), skippedLine, list, results.section);
 
   document.addEventListener("paste", (event) => {
     if (!hasFiles(event.clipboardData)) return;
@@ -222,9 +258,13 @@ export function mountUploader(root) {
     add([...event.clipboardData.files]);
   });
   addEventListener("beforeunload", (event) => {
-    if (queue.running.size > 0) event.preventDefault();
+    if (queue.items.some(({ state }) => ["waiting", "sending", "processing"].includes(state))) event.preventDefault();
   });
-  return add;
+  retryAll.onclick = () => {
+    queue.retry(...queue.items.filter((item) => item.state === "failed" && canRetry(item)));
+    status.focus(); // the button is hidden now
+  };
+  return ({ files, skipped: left }) => add(files, left);
 }
 
 function readOptions(form) {
