@@ -51,6 +51,11 @@ class Place:
     server_port: int = field(factory=_port)
     leaves_path: bool = False
 
+    @property
+    def files(self) -> Path:
+        """The data directory as the proxy sees it: a test can take it away, and leave the server's own."""
+        return self.directory / "files"
+
     def shipped(self, path: str, *names: str) -> str:
         """Return a shipped file with what it has of ports and directories, by their names in it."""
         values = {
@@ -61,7 +66,7 @@ class Place:
             '.port = "8000"': f'.port = "{self.server_port}"',
             "/etc/ssl/": f"{self.directory}/",
             "/var/cache/nginx/": f"{self.directory}/",
-            "/var/lib/imagehost/": f"{self.directory}/data/",
+            "/var/lib/imagehost/": f"{self.files}/",
             "http://127.0.0.1:8000/": f"http://127.0.0.1:{self.server_port}",
             "handle_path /photos/": "handle /photos/",
         }
@@ -112,6 +117,7 @@ def nginx(place: Place) -> list[str]:
 
 
 def nginx_sending_files(place: Place) -> list[str]:
+    place.files.symlink_to(place.directory / "data")
     files = place.shipped("docs/examples/nginx_accel.conf", "/var/lib/imagehost/")
     return place.nginx(in_server_block(place.shipped("deploy/nginx.conf", *NGINX), files))
 

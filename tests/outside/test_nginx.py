@@ -71,6 +71,22 @@ def test_a_master_is_sent_by_nginx_if_configured_with_the_headers_of_the_server(
         assert client.get(path).content == content
 
 
+@pytest.mark.parametrize("name", [SENDS_FILES], indirect=True, scope="module")
+def test_the_error_for_a_file_that_is_deleted_before_nginx_opens_it_is_not_stored(
+    proxied: ProxiedServer, client: httpx2.Client
+) -> None:
+    path = upload(client, make_image(310, 200))
+    proxied.place.files.rename(hidden := proxied.place.directory / "hidden")
+    try:
+        response = client.get(path)
+    finally:
+        hidden.rename(proxied.place.files)
+    assert response.status_code == 404
+    # nginx cannot remove that of the response by which it got the path.
+    assert response.headers.get_list("cache-control") == ["public, max-age=86400, s-maxage=0", "no-store"]
+    assert client.get(path).status_code == 200
+
+
 def test_x_forwarded_proto_of_the_client_is_replaced(proxied: ProxiedServer) -> None:
     headers = {"X-Forwarded-Proto": "http"}
     assert proxied.get("/v1/gallery", headers).status_code == 200
