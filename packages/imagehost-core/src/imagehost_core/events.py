@@ -214,9 +214,15 @@ def schema_of(kind: object) -> Schema:
 
 
 def _union(schemas: list[Schema]) -> Schema:
-    """Return the schema of a union; one of primitive types has `type` alone, which more programs support."""
-    if all(schema.keys() == {"type"} for schema in schemas):
-        return {"type": [schema["type"] for schema in schemas]}
+    """Return the schema of a union; one of primitive types has `type` alone, which more programs support.
+
+    A `format` applies to strings only, so that of one member is that of the union.
+    """
+    if all(schema.keys() <= {"type", "format"} for schema in schemas):
+        formats: Schema = {
+            key: value for schema in schemas for key, value in schema.items() if key == "format"
+        }
+        return {"type": [schema["type"] for schema in schemas], **formats}
     return {"anyOf": schemas}
 
 
