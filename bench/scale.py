@@ -5,7 +5,8 @@
 The data directories are those of `bench.lists`, kept in DIRECTORY if one is given; copies are changed. The
 account also has a webhook for all events, with as many deliveries as images. Each operation is called in
 alternating rounds on the small and on the large host. The output has the CPU time of the process, without
-that of image workers: the medians, their ratio, and the most, as FTS5 merges its segments now and then.
+that of image workers: the medians, their ratio, and the most, as FTS5 merges its segments now and then. At
+last all images of the large host are in one album, which is deleted while another thread renames one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import shutil
 import sqlite3
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -186,6 +188,29 @@ def open_account(source: Path, directory: Path, images: int, stack: ExitStack) -
     return Account(host, webhook, cycle(ids))
 
 
+def delete_large_album(account: Account) -> None:
+    """Delete an album of all images, which stay, and print how long it and other changes meanwhile take."""
+    host, waits, is_deleted = account.host, list[float](), threading.Event()
+    with host._context.records.database.transaction() as transaction:  # noqa: SLF001
+        transaction.execute("UPDATE images SET album_id = :album", {"album": account.large})
+        repair_counters(transaction)
+    images = host.albums.get(account.large, owner=OWNER).image_count
+
+    def rename() -> None:
+        while not is_deleted.is_set():
+            waits.append(timed(partial(host.albums.update, account.album, owner=OWNER, name=account.text())))
+
+    thread = threading.Thread(target=rename)
+    thread.start()
+    start, cpu = time.monotonic(), time.thread_time()
+    host.albums.delete(account.large, owner=OWNER)
+    seconds, cpu = time.monotonic() - start, time.thread_time() - cpu
+    is_deleted.set()
+    thread.join()
+    waited = f"median {statistics.median(waits):.0f} ms, most {max(waits):.0f} ms"
+    print(f"album of {images:,} deleted: {seconds:.1f} s, {cpu:.1f} s of CPU; {len(waits)} changes: {waited}")
+
+
 def main() -> None:
     """Build what is missing, measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -210,6 +235,7 @@ def main() -> None:
             mark = "  !" if after > GOAL * before else ""
             ratio, most = after / before, max(column for _, column in times)
             print(f"{name:34}{before:10.2f}{after:12.2f}   {ratio:5.2f}{most:7.1f}{mark}", flush=True)
+        delete_large_album(large)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 from attrs import evolve, frozen
+from tests.core.services.conftest import ONE_WORKER
 from tests.transitions import DELETED, MOVES, SWITCHES, Transition, read_transitions
 
 from imagehost_core import Album, Event, Image, ImageHost, ValidationError
 from imagehost_core.errors import ImageHostError
 from imagehost_core.events import AlbumUpdated
 from imagehost_core.ids import ImageId
+from imagehost_core.maintenance.recount import check_counters, check_indexes
+from imagehost_core.observer import Measurement, TransactionEnded
 from imagehost_core.resources import AlbumRecord
-from imagehost_core.testing import make_image
+from imagehost_core.testing import make_image, shared_executor
 
 EACH_ENGINE = True
 
@@ -173,13 +176,7 @@ def test_a_flag_that_is_no_boolean_is_refused_and_nothing_changes(host: ImageHos
 def test_the_images_of_a_large_album_change_in_several_transactions_and_the_album_in_the_last(
     host: ImageHost, heard: list[Event]
 ) -> None:
-    album = make_album(host, False)
-    assert album is not None
-    image = host.upload(SMALL, owner="admin", album_id=album, is_public=True, filename="pelican.png")
-    records = host._context.records
-    with records.database.transaction(album.account_id) as transaction:
-        for number in range(COPIES - 1):
-            records.images.insert(transaction, evolve(image, id=ImageId(f"pelican{number:09}")))
+    album = make_large_album(host, is_public=False)
 
     def listed(images_public: bool, is_public: bool) -> int:
         heard.clear()
@@ -203,6 +200,56 @@ def test_the_images_of_a_large_album_change_in_several_transactions_and_the_albu
 
 
 COPIES = 1_001
+
+
+def make_large_album(host: ImageHost, *, is_public: bool) -> Album:
+    """Return an album of 1,001 public images, of which one has a file."""
+    album = host.albums.create(owner="admin", name="a", is_public=is_public)
+    image = host.upload(SMALL, owner="admin", album_id=album, is_public=True, filename="pelican.png")
+    records = host._context.records
+    with records.database.transaction(album.account_id) as transaction:
+        for number in range(COPIES - 1):
+            records.images.insert(transaction, evolve(image, id=ImageId(f"pelican{number:09}")))
+        records.accounts.add_usage(transaction, album.account_id, (COPIES - 1) * image.size, 0)
+    return album
+
+
+class EndOfProcess(Exception):
+    """What ends a process between two transactions."""
+
+
+@pytest.mark.parametrize(("is_public", "images_public"), [(True, False), (False, False), (False, True)])
+def test_a_deletion_that_was_interrupted_leaves_a_smaller_album_and_another_completes_it(
+    is_public: bool, images_public: bool
+) -> None:
+    is_ending = False
+
+    def observe(measurement: Measurement) -> None:
+        if is_ending and isinstance(measurement, TransactionEnded):
+            raise EndOfProcess
+
+    with ImageHost.open(settings=ONE_WORKER, executor=shared_executor(), observe=observe) as host:
+        album, stay_public = make_large_album(host, is_public=is_public), is_public or images_public
+        is_ending = True
+        with pytest.raises(EndOfProcess):
+            host.albums.delete(album, owner="admin", images_public=images_public)
+        is_ending = False
+        left = host.albums.get(album, owner="admin")
+        assert (left.is_public, left.image_count, left.public_image_count) == (is_public, 1, 1)
+        assert host.gallery().total == (COPIES if is_public else 1_000 * images_public)
+        require_counters(host)
+        deleted = host.albums.delete(album, owner="admin", images_public=images_public)
+        assert deleted.made_private_count == (not stay_public)
+        assert host.albums.list(owner="admin").total == 0
+        assert host.images.list(owner="admin", is_public=stay_public).total == COPIES
+        assert host.gallery().total == COPIES * stay_public
+        require_counters(host)
+
+
+def require_counters(host: ImageHost) -> None:
+    """Assert that counters and the list of the gallery are right."""
+    database = host._context.records.database
+    assert (check_counters(database), check_indexes(database)) == ((), ())
 
 
 def test_a_variant_in_memory_is_not_sent_once_its_image_has_left_a_private_album(host: ImageHost) -> None:

@@ -264,7 +264,9 @@ class AlbumService:
     ) -> DeletedAlbum:
         """Delete an album. Its images stay, in no album, unless they are deleted too.
 
-        Those of a private album become private first, up to 1,000 in a transaction.
+        They leave it a thousand at a time, the oldest first, each time in a transaction of its own, so that
+        others wait for less; those of a private album become private then. A deletion that was interrupted
+        leaves the album with fewer images, and another call completes it.
 
         Args:
             album: The album.
@@ -282,23 +284,23 @@ class AlbumService:
         with errors.catch():
             validate_album({"images_public": images_public})
         errors.raise_if_any()
+        find = self._records.images.ids_by_album if delete_images else self._records.images.oldest_ids
         while True:
-            for image_id in self._records.images.ids_by_album(current.id) if delete_images else ():
+            for image_id in find(current.id) if delete_images else ():
                 self._deleter.delete_one(image_id, account, current.id, missing_ok=True)
-            hides = not (delete_images or images_public or current.is_public)
-            images = self._opposite(current.id, False) if hides else ()
-            with self._changing(images), self._units.transaction(account) as transaction:
+            leaving = () if delete_images else find(current.id)
+            is_public = current.is_public
+            hides = not (is_public or images_public)
+            changing = self._changing(leaving if hides else ())
+            with changing, self._units.transaction(account) as transaction:
                 current = self._get(current.id, account, transaction)
-                if not (delete_images or images_public or current.is_public):
-                    made_private += len(self._set_visibility(transaction, current, images, False))
-                    current = self._get(current.id, account, transaction)
-                    is_empty = not current.public_image_count
-                else:
-                    # An upload may have added one more since.
-                    is_empty = not (
-                        delete_images and self._records.images.ids_by_album(current.id, transaction)
-                    )
-                if is_empty:
+                if current.is_public is not is_public:
+                    continue
+                if hides:
+                    made_private += len(self._set_visibility(transaction, current, leaving, False))
+                self._records.images.leave_album(transaction, current, leaving)
+                # There are more than a thousand, or an upload has added one since.
+                if not find(current.id, transaction):
                     self._records.albums.delete(transaction, current)
                     return DeletedAlbum(current.id, made_private)
 
@@ -406,7 +408,7 @@ class AlbumService:
 
     def _opposite(self, album_id: AlbumId, is_public: bool) -> tuple[ImageId, ...]:
         """Return up to 1,000 images of an album that are to become public, or private."""
-        return self._records.images.ids_by_visibility(album_id, is_public=not is_public)
+        return self._records.images.oldest_ids(album_id, is_public=not is_public)
 
     @contextmanager
     def _changing(self, image_ids: Collection[ImageId]) -> Iterator[None]:

@@ -104,11 +104,7 @@ class AlbumRepository:
             refresh_gallery(transaction, GalleryScope.ALBUM, album_id)
 
     def delete(self, transaction: Transaction, album: Album) -> None:
-        """Delete an album; its images stay, in no album."""
-        if not album.is_public and album.public_image_count:
-            # An image in no album is listed like one in a public album.
-            update_row(transaction, "albums", {"id": album.id, "is_public": 1})
-            refresh_gallery(transaction, GalleryScope.ALBUM, album.id)
+        """Delete an album that has no images any more."""
         add_to_counter(transaction, "accounts", "album_count", album.account_id, -1)
         transaction.execute("DELETE FROM albums WHERE id = :id", {"id": album.id})
 

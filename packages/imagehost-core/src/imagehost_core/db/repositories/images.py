@@ -18,6 +18,7 @@ from imagehost_core.db.engines.database import (
     SqlValue,
     Transaction,
     blob,
+    integer,
     text,
     to_optional_micros,
 )
@@ -190,14 +191,23 @@ class ImageRepository:
         )
         return frozenset(ImageId(text(row, "id")) for row in rows)
 
-    def ids_by_visibility(self, album_id: AlbumId, *, is_public: bool) -> tuple[ImageId, ...]:
-        """Return the ids of some public, or private, images of an album: 1,000 at most."""
+    def oldest_ids(
+        self, album_id: AlbumId, queryable: Queryable | None = None, *, is_public: bool | None = None
+    ) -> tuple[ImageId, ...]:
+        """Return the ids of the oldest images of an album, or of its public or private ones: 1,000 at most.
+
+        Args:
+            album_id: The album.
+            queryable: An open transaction; by default the database.
+            is_public: Whether they are public, or private; by default either.
+        """
         # A constant, for the index of public images.
+        visibility = "" if is_public is None else f"AND item.is_public = {int(is_public)} "
         sql = (
-            f"{_SELECT_IDS} WHERE item.album_id = :album AND item.is_public = {int(is_public)} "
+            f"{_SELECT_IDS} WHERE item.album_id = :album {visibility}"
             "ORDER BY item.created_at, item.id LIMIT :count"
         )
-        rows = self.database.fetch_all(sql, {"album": album_id, "count": _BATCH})
+        rows = (queryable or self.database).fetch_all(sql, {"album": album_id, "count": _BATCH})
         return tuple(ImageId(text(row, "id")) for row in rows)
 
     def insert(self, transaction: Transaction, image: Image) -> None:
@@ -269,6 +279,22 @@ class ImageRepository:
             refresh_gallery(transaction, GalleryScope.IMAGES, ids)
             transaction.invalidate(changed)
         return changed
+
+    def leave_album(self, transaction: Transaction, album: Album, image_ids: Iterable[ImageId]) -> None:
+        """Take images out of an album that is being deleted; those that are not in it are not changed."""
+        ids = json.dumps(list(image_ids))
+        # The plus keeps SQLite from reading the index of all images of the album, rather than the ids.
+        left = transaction.fetch_all(
+            f"UPDATE images SET album_id = NULL WHERE id IN {transaction.dialect.texts('ids')} "  # noqa: S608
+            "AND +album_id = :album RETURNING is_public",
+            {"ids": ids, "album": album.id},
+        )
+        public = sum(integer(row, "is_public") for row in left)
+        add_to_counter(transaction, "albums", "image_count", album.id, -len(left))
+        add_to_counter(transaction, "albums", "public_image_count", album.id, -public)
+        if public and not album.is_public:
+            # An image in no album is listed like one in a public album.
+            refresh_gallery(transaction, GalleryScope.IMAGES, ids)
 
     def update_derivatives(self, transaction: Transaction, image: Image) -> None:
         """Update the derivatives of an image."""
