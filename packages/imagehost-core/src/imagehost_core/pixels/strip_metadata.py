@@ -138,15 +138,19 @@ _PNG_TEXTS = (b"tEXt", b"zTXt", b"iTXt")
 
 
 def _filter_png(data: bytes, is_kept: _IsKept) -> bytes:
-    view = memoryview(data)
-    parts = [view[:SIGNATURE_BYTES]]
+    # Neighbours are one span: a file can have 190,000 chunks.
+    spans = [(0, SIGNATURE_BYTES)]
     for fourcc, start, end in iter_chunks(data):
         kind = _PNG_KINDS.get(fourcc, fourcc)
         if kind in _PNG_TEXTS:
             kind += data[start + 8 : min(end - 4, start + 8 + _MAX_LABEL)].partition(b"\0")[0]
         if is_kept(kind, end - start):
-            parts.append(view[start:end])
-    return b"".join(parts)
+            first, last = spans[-1]
+            if last == start:
+                spans[-1] = (first, end)
+            else:
+                spans.append((start, end))
+    return b"".join(data[start:end] for start, end in spans)
 
 
 _WEBP_KINDS = {
