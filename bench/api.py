@@ -25,10 +25,10 @@ import attrs
 from bench.peers import Load, MissingToolError, Peer, fetch, free_port, machine, run_server, tool, wrk
 
 from imagehost_core import ImageHost
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.ids import new_image_id
-from imagehost_core.storage import LockManager
 from imagehost_core.testing import make_image
 from imagehost_server.testing import running
 

@@ -25,6 +25,7 @@ from pathlib import Path
 import attrs
 
 from imagehost_core import ImageHost
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database, Transaction
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.repositories.accounts import AccountRepository
@@ -36,7 +37,6 @@ from imagehost_core.ids import AccountId, AlbumId, new_image_id
 from imagehost_core.models import Image, UrlBuilder
 from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import Settings, WebhookSettings
-from imagehost_core.storage import LockManager
 from imagehost_core.testing import FrozenClock
 from imagehost_core.webhooks import Attempt
 

@@ -34,6 +34,7 @@ from attrs import frozen
 from bench import list_rows
 
 from imagehost_core import ImageHost
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db import schema
 from imagehost_core.db.engines.database import Database
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
@@ -44,7 +45,6 @@ from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId
 from imagehost_core.lists import ImageFilter, ImageListRequest, ImageSort, PageRequest, parse_page_request
 from imagehost_core.models import Image, Page
-from imagehost_core.storage import LockManager
 from imagehost_server.testing import running
 
 SMALL = 1_000

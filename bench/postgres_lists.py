@@ -34,7 +34,7 @@ from bench.lists import Catalog, Measured, filtered, timed
 from tests.postgres import run_postgres
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.cluster.postgres_database import PostgresDatabase
 
 ALBUMS = 10_000
 SERVER = ("shared_buffers=1GB", "max_wal_size=8GB", "maintenance_work_mem=512MB", "synchronous_commit=off")

@@ -21,7 +21,7 @@ from itertools import product
 
 from tests.postgres import run_postgres
 
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.cluster.postgres_database import PostgresDatabase
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.formats import Format

@@ -24,11 +24,12 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore
 from tests.outside.packages import install_python
 
+from imagehost_core.cluster.object.blob_cache import BlobCache
+from imagehost_core.cluster.object.object_blob_store import ObjectBlobStore
+from imagehost_core.cluster.object.store import open_object_store
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.settings import parse_storage_url
-from imagehost_core.storage import DataLayout, LockManager, StagingArea
-from imagehost_core.storage.cache.blob_cache import BlobCache
-from imagehost_core.storage.object.object_blob_store import ObjectBlobStore
-from imagehost_core.storage.object.store import open_object_store
+from imagehost_core.storage import DataLayout, StagingArea
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -51,6 +51,12 @@ def test_the_root_alone_loads_no_other_module_of_the_package() -> None:
     ]
 
 
+def test_a_host_that_shares_nothing_loads_nothing_of_several_hosts() -> None:
+    modules = loaded_modules("from imagehost_core import ImageHost\nImageHost.open(':memory:').close()")
+    assert "imagehost_core.host" in modules
+    assert not [name for name in modules if name.startswith("imagehost_core.cluster")]
+
+
 def test_storage_loads_neither_pillow_nor_sqlite() -> None:
     assert not loaded_modules("import imagehost_core.storage") & HEAVY_MODULES
 

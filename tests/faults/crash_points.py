@@ -30,7 +30,7 @@ from tests.faults.changes import CHANGES, Arguments, open_host
 from tests.faults.planted_faults import PLANTED_FAULTS
 from tests.hosts import Engines
 
-from imagehost_core.storage.object.client import ObjectClient
+from imagehost_core.cluster.object.client import ObjectClient
 
 STEPS = frozenset(
     {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "os.link", "shutil.rmtree"}

@@ -13,8 +13,8 @@ from tests.faults.conftest import NO_LIMITS, client_of
 from tests.object_store import S3Server, open_url, shared_s3_server
 
 from imagehost_core import ImageHost
+from imagehost_core.cluster.object.retries import PAUSE_SECONDS
 from imagehost_core.settings import Settings, StorageSettings
-from imagehost_core.storage.object.retries import PAUSE_SECONDS
 from imagehost_core.testing import make_image
 from imagehost_server.testing import running
 

@@ -28,6 +28,7 @@ from tests.faults.trials import SOAK, Record, Trials, run_trials, trial_count
 from tests.object_store import S3Server, shared_s3_server
 
 from imagehost_core import Image, Page, restore
+from imagehost_core.coordination.generations import GenerationTable
 from imagehost_core.db.counters import count_image
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.db.repositories import images
@@ -37,7 +38,6 @@ from imagehost_core.formats import Format
 from imagehost_core.lists import ImageFilter, ImageSort
 from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.settings import SQLITE
-from imagehost_core.storage import GenerationTable
 from imagehost_core.webhooks import Attempt
 
 pytestmark = pytest.mark.slow

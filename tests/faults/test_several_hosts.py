@@ -19,7 +19,7 @@ from tests.faults.conftest import NO_LIMITS, client_of
 from tests.postgres import PostgresServer
 from tests.tcp_proxy import TcpProxy, run_tcp_proxy
 
-from imagehost_core.db.engines.membership import LEASE_SECONDS, MARGIN_SECONDS
+from imagehost_core.cluster.membership import LEASE_SECONDS, MARGIN_SECONDS
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running
 

@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from imagehost_core import GarbageReport, ImageHost
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.maintenance.check.findings import FindingKind
-from imagehost_core.storage import LockManager
 from imagehost_core.storage.layout import DataLayout
 from imagehost_core.testing import make_image
 from imagehost_server.cli.common import counted

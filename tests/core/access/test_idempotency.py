@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from imagehost_core import BadRequestError, ConflictError, ImageHost, UnavailableError
+from imagehost_core.coordination.locks import stripe
 from imagehost_core.db.repositories.idempotency import StoredResponse
 from imagehost_core.services import idempotency as once_module
-from imagehost_core.storage.locks import stripe
 from imagehost_core.testing import FrozenClock, make_image
 
 EACH_ENGINE = True

@@ -10,11 +10,13 @@ import pytest
 
 from imagehost_core import ImageHost, Scope, Settings, UnauthorizedError
 from imagehost_core.authorization import SessionRequirement, authorize
+from imagehost_core.coordination.generations import GenerationTable
+from imagehost_core.coordination.locks import LockManager
+from imagehost_core.db.engines.database import PRINCIPALS
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.models import Principal, Role
-from imagehost_core.services.principals import LOCK, PrincipalCache
+from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.settings import RenderingSettings
-from imagehost_core.storage import GenerationTable, LockManager
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.tokens import TokenKind, new_token
 
@@ -184,7 +186,7 @@ def test_nothing_is_kept_after_a_process_died_during_a_change_until_the_director
     host, token = hosts[0], hosts[0].keys.create(owner="ann").token
     generations = GenerationTable(tmp_path / "locks" / "principal-generations")
     # The block is as far as the process came.
-    with generations.bump(LOCK):
+    with generations.bump(PRINCIPALS):
         assert authenticate(host, token) is not None
         assert host.keys.authenticate_cached(token) is None
         with ImageHost.open(tmp_path, settings=SETTINGS, clock=clock):

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
-from imagehost_core.db.engines.rate_limits import RateLimitStore, _counter_id
+from imagehost_core.coordination.counter_table import COUNTERS, INITIAL_CAPACITY, CounterTable
+from imagehost_core.coordination.locks import LockManager
+from imagehost_core.coordination.rate_limits import RateLimitStore, _counter_id
 from imagehost_core.limits import MAX_SIGN_IN_DELAY, Window
 from imagehost_core.settings import LimitSettings, RenderingSettings
-from imagehost_core.storage import LockManager
-from imagehost_core.storage.counter_table import COUNTERS, INITIAL_CAPACITY, CounterTable
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock, make_image
 
 POLICY = (Window("minute", 60, 3), Window("hour", 3_600, 5))
@@ -178,11 +178,11 @@ def test_threads_together_are_admitted_exactly_the_limit(tmp_path: Path) -> None
 _BURST = """
 import json, sys
 from pathlib import Path
-from imagehost_core.db.engines.rate_limits import RateLimitStore
+from imagehost_core.coordination.rate_limits import RateLimitStore
 from imagehost_core._util.clock import utc_now
 from imagehost_core.limits import Window
 from imagehost_core.limits import MAX_SIGN_IN_DELAY
-from imagehost_core.storage import LockManager
+from imagehost_core.coordination.locks import LockManager
 
 folder = Path(sys.argv[1])
 counters = RateLimitStore(folder / "rate_limits", LockManager(folder / "locks"), utc_now)

@@ -13,16 +13,16 @@ from attrs import frozen
 from obstore.store import MemoryStore
 from tests.core.coherence.conftest import eventually
 
-from imagehost_core.db.engines.database import ALL_IMAGES, ProcessCaches, deleted_image
+from imagehost_core.cluster.cache_lease import CacheLease, LeasedGenerationTable
+from imagehost_core.cluster.object.blob_cache import BlobCache
+from imagehost_core.cluster.object.object_blob_store import ObjectBlobStore
+from imagehost_core.cluster.remote_changes import ProcessCaches, process_caches
+from imagehost_core.coordination.locks import LockManager
+from imagehost_core.db.engines.database import ALL_IMAGES, PRINCIPALS, deleted_image
 from imagehost_core.ids import ImageId
-from imagehost_core.services.principals import LOCK as PRINCIPALS
-from imagehost_core.services.remote_changes import process_caches
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.storage import MASTER, DataLayout, LockManager, StagingArea
-from imagehost_core.storage.cache.blob_cache import BlobCache
+from imagehost_core.storage import MASTER, DataLayout, StagingArea
 from imagehost_core.storage.cache.variant_cache import VariantCache
-from imagehost_core.storage.generations import CacheLease, LeasedGenerationTable
-from imagehost_core.storage.object.object_blob_store import ObjectBlobStore
 
 ID, OTHER = ImageId("abCD0123456789xy"), ImageId("zzCD0123456789xy")
 KEY = "key"

@@ -11,15 +11,15 @@ from typing import Any
 import attrs
 import pytest
 
+from imagehost_core.cluster.postgres_database import PostgresDatabase
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.lists.images import ImageListRepository
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.ids import new_image_id
 from imagehost_core.models import Account, Image
-from imagehost_core.storage import LockManager
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -8,9 +8,9 @@ from attrs import frozen
 from hypothesis import strategies as st
 from sqlite_utils import Database as SqliteFile
 
+from imagehost_core.cluster.table_copy import copied_tables
 from imagehost_core.db.engines.database import SqlValue, Transaction
 from imagehost_core.db.engines.sqlite_database import migrate
-from imagehost_core.db.engines.table_copy import copied_tables
 
 Rows = dict[str, list[tuple[SqlValue, ...]]]
 """Rows by their table, with the values in the order of its columns."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database, SqlRow, SqlValue
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.image_rows import to_image
@@ -16,7 +17,6 @@ from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.ids import AlbumId
 from imagehost_core.lists import PageRequest
 from imagehost_core.models import Account, Image
-from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

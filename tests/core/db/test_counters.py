@@ -17,6 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.counters import GALLERY_IMAGES, total
 from imagehost_core.db.engines.database import Database
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
@@ -37,7 +38,6 @@ from imagehost_core.maintenance.recount import (
     repair_index,
 )
 from imagehost_core.models import Account, Image, Page, Webhook
-from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = st.sampled_from(["cat.webp", "dog.webp", "猫の写真.webp", "a-b c.webp", "…"])

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from imagehost_core import InternalError
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database, Queryable
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
-from imagehost_core.storage import LockManager
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -25,7 +25,7 @@ WRITE = """
     import sys
     from pathlib import Path
     from imagehost_core.db.engines.sqlite_database import SqliteDatabase
-    from imagehost_core.storage import LockManager
+    from imagehost_core.coordination.locks import LockManager
     directory = Path(sys.argv[1])
     database = SqliteDatabase(directory / "imagehost.sqlite3", LockManager(directory / "locks"))
     with database.transaction() as transaction:
@@ -217,7 +217,7 @@ def test_two_processes_can_create_the_same_database_at_once(
         import sys
         from pathlib import Path
         from imagehost_core.db.engines.sqlite_database import SqliteDatabase
-        from imagehost_core.storage import LockManager
+        from imagehost_core.coordination.locks import LockManager
         print("ready")
         directories = [Path(line.strip()) for line in iter(sys.stdin.readline, "\\n")]
         for directory in directories:

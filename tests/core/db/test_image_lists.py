@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.image_order import in_order
 
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.lists import searches
@@ -35,7 +36,6 @@ from imagehost_core.lists import (
     split_words,
 )
 from imagehost_core.models import Account, Image, Page
-from imagehost_core.storage import LockManager
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TIMES = st.integers(0, 4).map(lambda seconds: START + timedelta(seconds=seconds))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import SqlRow, SqlValue, Transaction
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase, SqliteTransaction
 from imagehost_core.db.repositories import leases
-from imagehost_core.storage import LockManager
 from imagehost_core.webhooks import SenderLoad
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 import pytest
 
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database, SqlRow, SqlValue
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.lists import searches
@@ -30,7 +31,6 @@ from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, WebhookId
 from imagehost_core.lists import CursorPosition, ImageFilter, ImageListRequest, ImageSort, PageRequest
 from imagehost_core.models import Account, Image, PublicAlbum
-from imagehost_core.storage import LockManager
 
 ACCOUNT = AccountId(1)
 ALBUM = PublicAlbum(id=AlbumId(1), name="a", description="", image_count=1, cover=None)

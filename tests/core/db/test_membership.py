@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from imagehost_core.db.engines.membership import (
+from imagehost_core.cluster.cache_lease import CacheLease, LeasedGenerationTable
+from imagehost_core.cluster.membership import (
     LEASE_SECONDS,
     MARGIN_SECONDS,
     ChangeTracker,
@@ -26,7 +27,6 @@ from imagehost_core.db.engines.membership import (
     SilenceDetector,
     Snapshot,
 )
-from imagehost_core.storage.generations import CacheLease, LeasedGenerationTable
 
 KEY = "image"
 HOSTS = 2

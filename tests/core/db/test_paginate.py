@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.image_order import in_order
 
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database, SqlRow, SqlValue
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.lists.images import ImageListRepository, image_list_id
@@ -36,7 +37,6 @@ from imagehost_core.lists import (
     parse_page_request,
 )
 from imagehost_core.models import Account, Image
-from imagehost_core.storage import LockManager
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,13 +14,13 @@ from hypothesis import settings as hypothesis_settings
 from tests.core.db.generated_rows import Rows, database_rows, replace_rows
 from tests.postgres import PostgresServer
 
+from imagehost_core.cluster.postgres_database import PostgresDatabase
+from imagehost_core.cluster.table_copy import BATCH, COPIED, NOT_COPIED, copied_tables, copy_tables
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database, Queryable, SqlValue
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
-from imagehost_core.db.engines.table_copy import BATCH, COPIED, NOT_COPIED, copied_tables, copy_tables
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.errors import InternalError
-from imagehost_core.storage import LockManager
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ENGINES = [

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
-from imagehost_core.storage.locks import LockManager
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="makes Linux look like other systems")
 PROGRAMS = Path(__file__).parents[1] / "programs"

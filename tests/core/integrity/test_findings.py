@@ -17,11 +17,11 @@ from PIL import Image as PILImage
 from tests.core.integrity.conftest import SETTINGS, DamagedDirectory, flip_byte
 
 from imagehost_core import ImageHost
+from imagehost_core.coordination.locks import lock_file, unlock_file
 from imagehost_core.ids import new_image_id
 from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, FindingKind
 from imagehost_core.maintenance.integrity_queries import REFERENCES
 from imagehost_core.settings import RenderingSettings
-from imagehost_core.storage.locks import lock_file, unlock_file
 
 Plant = Callable[[DamagedDirectory], str]
 """Damages a data directory, and returns the id of the expected finding."""

@@ -20,7 +20,7 @@ from tests.core.integrity.test_findings import (
 )
 
 from imagehost_core import ImageHost
-from imagehost_core.storage import LockManager
+from imagehost_core.coordination.locks import LockManager
 
 PATIENCE = 60
 

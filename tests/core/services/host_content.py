@@ -7,11 +7,12 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from imagehost_core.cluster.table_copy import copied_tables
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database, SqlValue
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
-from imagehost_core.db.engines.table_copy import copied_tables
 from imagehost_core.installation import RECORD_NAME
-from imagehost_core.storage import DataLayout, LockManager
+from imagehost_core.storage import DataLayout
 
 Content = dict[str, object]
 """Everything that two equal hosts have in common: rows by their table, files by their path, the secret."""

@@ -11,9 +11,8 @@ import pytest
 from tests.core.services.conftest import Stores
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
+from imagehost_core.coordination.disk_reserve import RESERVE_BYTES, DiskReserve
 from imagehost_core.settings import RenderingSettings, StorageSettings
-from imagehost_core.storage import DiskReserve
-from imagehost_core.storage.staging import RESERVE_BYTES
 from imagehost_core.testing import make_image
 
 SETTINGS = Settings(storage=StorageSettings(min_free_bytes=0), rendering=RenderingSettings(processes=1))

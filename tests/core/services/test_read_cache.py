@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database, ReadCache
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.errors import NotFoundError
-from imagehost_core.storage import LockManager
 from imagehost_core.testing import make_image
 
 Opened = Callable[..., ImageHost]

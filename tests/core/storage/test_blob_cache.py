@@ -18,10 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.storage.stored_bytes import stored_bytes
 
+from imagehost_core.cluster.object.blob_cache import BlobCache
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.errors import NotFoundError, UnavailableError
 from imagehost_core.ids import ImageId
-from imagehost_core.storage import MASTER, DataLayout, LockManager, StagingArea
-from imagehost_core.storage.cache.blob_cache import BlobCache
+from imagehost_core.storage import MASTER, DataLayout, StagingArea
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -97,8 +98,9 @@ def test_processes_share_a_download(
         """
         import sys
         from pathlib import Path
-        from imagehost_core.storage import DataLayout, LockManager, StagingArea
-        from imagehost_core.storage.cache.blob_cache import BlobCache
+        from imagehost_core.storage import DataLayout, StagingArea
+        from imagehost_core.coordination.locks import LockManager
+        from imagehost_core.cluster.object.blob_cache import BlobCache
         layout = DataLayout(Path(sys.argv[1]))
         cache = BlobCache(layout.cache, StagingArea(layout.staging, 0), LockManager(layout.locks), 1_000)
         def download(path):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from imagehost_core.coordination.counter_table import COUNTERS, INITIAL_CAPACITY, CounterTable
 from imagehost_core.errors import InsufficientStorageError
-from imagehost_core.storage.counter_table import COUNTERS, INITIAL_CAPACITY, CounterTable
 
 ALL = range(10**9)
 KEYS = [f"account:{number}" for number in range(3_000)]

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from imagehost_core.errors import InsufficientStorageError
-from imagehost_core.storage.durable import (
+from imagehost_core._util.durable import (
     free_bytes,
     make_directory,
     remove_directory,
@@ -18,6 +17,7 @@ from imagehost_core.storage.durable import (
     sync_directory,
     translate_disk_full,
 )
+from imagehost_core.errors import InsufficientStorageError
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.storage import GenerationTable, LockManager
-from imagehost_core.storage.locks import stripe
+from imagehost_core.coordination.generations import GenerationTable
+from imagehost_core.coordination.locks import LockManager, stripe
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -21,7 +21,8 @@ KEY = "abCD0123456789xy"
 CHANGE = """
     import sys
     from pathlib import Path
-    from imagehost_core.storage import LockManager, GenerationTable
+    from imagehost_core.coordination.generations import GenerationTable
+    from imagehost_core.coordination.locks import LockManager
     folder, key = Path(sys.argv[1]), sys.argv[2]
     with LockManager(folder).acquire("image", key), GenerationTable(folder / "generations").bump(key):
         print("changing")

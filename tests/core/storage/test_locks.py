@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from imagehost_core.storage import LockManager
-from imagehost_core.storage.locks import STRIPES, lock_file, stripe, unlock_file
+from imagehost_core.coordination.locks import STRIPES, LockManager, lock_file, stripe, unlock_file
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 HOLD = """
     import sys
     from pathlib import Path
-    from imagehost_core.storage import LockManager
+    from imagehost_core.coordination.locks import LockManager
     with LockManager(Path(sys.argv[1])).acquire("image", "key"):
         print("held")
         sys.stdin.readline()
@@ -96,7 +95,7 @@ def test_a_lock_is_released_though_a_fork_has_inherited_its_descriptor(
         """
         import os, sys
         from pathlib import Path
-        from imagehost_core.storage import LockManager
+        from imagehost_core.coordination.locks import LockManager
         locks = LockManager(Path(sys.argv[1]))
         read_end, write_end = os.pipe()
         with locks.acquire("image", "key"):

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from obstore.exceptions import GenericError, PermissionDeniedError
 from tests.object_store import memory_store
 
-from imagehost_core.errors import UnavailableError
-from imagehost_core.observer import Measurement, StoreBytesTransferred, StoreRequestEnded
-from imagehost_core.storage.object.client import ObjectClient
-from imagehost_core.storage.object.retries import (
+from imagehost_core.cluster.object.client import ObjectClient
+from imagehost_core.cluster.object.retries import (
     MAX_RETRY_SECONDS,
     PAUSE_SECONDS,
     CircuitBreaker,
     ObjectStoreError,
     RetryPolicy,
 )
+from imagehost_core.errors import UnavailableError
+from imagehost_core.observer import Measurement, StoreBytesTransferred, StoreRequestEnded
 
 
 @given(seconds=st.floats(0, 30), each=st.floats(0.001, 5), jitter=st.floats(0, 1, exclude_min=True))

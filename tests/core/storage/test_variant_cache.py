@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 from tests.core.storage.stored_bytes import stored_bytes
 from tests.page_cache import require_nowait
 
+from imagehost_core.coordination.generations import GenerationTable
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.errors import NotFoundError
 from imagehost_core.ids import ImageId, new_image_id
 from imagehost_core.observer import Measurement, Observer, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
+from imagehost_core.storage import DataLayout, StagingArea
 from imagehost_core.storage.cache.eviction import EvictionStopped
 from imagehost_core.storage.cache.variant_cache import (
     LARGE_VARIANT_BYTES,

@@ -12,33 +12,26 @@ from threading import Event
 
 from attrs import evolve, field, frozen
 
-from imagehost_core.db.engines.database import Database
-from imagehost_core.db.engines.installation import read_record, share_secret
-from imagehost_core.db.engines.opening import open_database, open_rate_limits
-from imagehost_core.db.engines.rate_limits import PostgresRateLimitStore, RateLimitStore
+from imagehost_core._util.durable import make_directory, open_owner_only, sync_directory, sync_file
+from imagehost_core.coordination.disk_reserve import DiskReserve
+from imagehost_core.coordination.locks import LockManager
+from imagehost_core.db.engines.database import PRINCIPALS
+from imagehost_core.db.engines.installation import read_record
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.engines import open_image_store, open_shared_state
 from imagehost_core.errors import InstallationError
 from imagehost_core.ids import Random
+from imagehost_core.limits import RateLimitCounters
 from imagehost_core.maintenance.installation import Installation, InstallationGuard
 from imagehost_core.models import UrlBuilder
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
 from imagehost_core.sandbox import SandboxLimits
-from imagehost_core.services.principals import LOCK as PRINCIPALS_LOCK
 from imagehost_core.services.principals import PrincipalCache
-from imagehost_core.services.remote_changes import process_caches
 from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.settings import SQLITE, Settings
-from imagehost_core.storage import (
-    DataLayout,
-    DiskReserve,
-    GenerationTable,
-    LockManager,
-    StagingArea,
-)
+from imagehost_core.storage import DataLayout, StagingArea
 from imagehost_core.storage.cache.variant_cache import VariantCache
-from imagehost_core.storage.durable import make_directory, open_owner_only, sync_directory, sync_file
-from imagehost_core.storage.generations import CacheLease, LeasedGenerationTable
-from imagehost_core.storage.image_store import ImageFiles, open_image_store
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.storage.layout import SECRET_BYTES
 from imagehost_core.workers.executor import ImageExecutor
 from imagehost_core.workers.memory import MemorySettings
@@ -60,7 +53,7 @@ class HostContext:
     executor: ImageExecutor
     installation: InstallationGuard
     principals: PrincipalCache
-    rate_limits: RateLimitStore | PostgresRateLimitStore
+    rate_limits: RateLimitCounters
     units: UnitOfWorkFactory
     env: Environment
     secret: bytes = field(repr=False)
@@ -108,16 +101,11 @@ def open_context(
         reserve = DiskReserve(layout.reserve)
         reserve.acquire()
         locks = LockManager(layout.locks)
-        lease = None if settings.database == SQLITE else CacheLease()
-        generations = stack.enter_context(closing(_open_generations(layout.generations, lease)))
-        generations.repair(locks, "image")
-        of_principals = stack.enter_context(closing(_open_generations(layout.principal_generations, lease)))
-        of_principals.repair(locks, PRINCIPALS_LOCK)
         staging = stack.enter_context(closing(StagingArea(layout.staging, settings.storage.min_free_bytes)))
-        database = stack.enter_context(closing(_open_database(layout, locks, settings, env)))
-        rate_limits = stack.enter_context(
-            closing(open_rate_limits(database, layout.rate_limits, locks, env.clock, reserve))
-        )
+        shared = open_shared_state(stack, layout, locks, reserve, settings, env.clock, env.observe)
+        shared.images.repair(locks, "image")
+        shared.principals.repair(locks, PRINCIPALS)
+        database = shared.database
         env = evolve(env, clock=database.clock or env.clock)
         executor = executor or stack.enter_context(_new_executor(locks, settings, server_processes, env))
         urls = UrlBuilder(settings.base_url or "", settings.delivery_url)
@@ -146,28 +134,24 @@ def open_context(
         installation = Installation(layout, database, blobs, settings).open(env.clock)
         shutil.rmtree(layout.restoring, ignore_errors=True)
         variants = stack.enter_context(
-            closing(VariantCache(layout, staging, locks, generations, settings.delivery, exists, env.observe))
+            closing(
+                VariantCache(layout, staging, locks, shared.images, settings.delivery, exists, env.observe)
+            )
         )
         missed_changes = Event()
-        if isinstance(generations, LeasedGenerationTable) and isinstance(
-            of_principals, LeasedGenerationTable
-        ):
-            caches = process_caches(
-                generations, of_principals, variants, blobs, layout.generations, missed_changes.set
-            )
-            database.keep_coherent(caches)
+        shared.keep_coherent(variants, blobs, missed_changes.set)
         return HostContext(
             layout=layout,
             urls=urls,
             records=records,
-            files=ImageFiles(blobs, variants, staging, locks, generations, reserve),
+            files=ImageFiles(blobs, variants, staging, locks, shared.images, reserve),
             executor=executor,
             installation=installation,
-            principals=PrincipalCache(locks, of_principals),
-            rate_limits=rate_limits,
+            principals=PrincipalCache(locks, shared.principals),
+            rate_limits=shared.rate_limits,
             units=UnitOfWorkFactory(records, env),
             env=env,
-            secret=_signing_secret(database, layout, locks, env.random),
+            secret=shared.share_secret(_read_or_create_secret(layout, locks, env.random)),
             missed_changes=missed_changes,
             # The caller closes it from here on.
             stack=stack.pop_all(),
@@ -186,12 +170,6 @@ def require_own_directory(layout: DataLayout) -> None:
         )
 
 
-def _open_database(layout: DataLayout, locks: LockManager, settings: Settings, env: Environment) -> Database:
-    return open_database(
-        settings.database, layout.database, locks, settings.postgres, clock=env.clock, observe=env.observe
-    )
-
-
 def _new_executor(
     locks: LockManager, settings: Settings, server_processes: int, env: Environment
 ) -> ImageExecutor:
@@ -206,21 +184,11 @@ def _new_executor(
     )
 
 
-def _open_generations(path: Path, lease: CacheLease | None) -> GenerationTable:
-    return GenerationTable(path) if lease is None else LeasedGenerationTable(path, lease)
-
-
 def _log_missing_native_modules() -> None:
     if RESAMPLER != "native":
         log.warning("native resampler not built; falling back to Pillow (about 4x slower)")
     if CHROMA_SUBSAMPLING != "sharp":
         log.warning("native chroma subsampling not built; falling back to the encoders' own")
-
-
-def _signing_secret(database: Database, layout: DataLayout, locks: LockManager, random: Random) -> bytes:
-    """Return the signing secret, which is that of the first host where several share the database."""
-    secret = _read_or_create_secret(layout, locks, random)
-    return share_secret(database, "signing", secret) if database.dialect.is_shared else secret
 
 
 def _read_or_create_secret(layout: DataLayout, locks: LockManager, random: Random) -> bytes:

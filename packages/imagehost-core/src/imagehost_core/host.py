@@ -12,6 +12,7 @@ from typing import Unpack, cast
 import attrs
 
 from imagehost_core._util.clock import Clock, utc_now
+from imagehost_core._util.durable import translate_disk_errors
 from imagehost_core.context import HostContext, open_context
 from imagehost_core.endpoints import HostResolver, resolve_host
 from imagehost_core.errors import HostClosedError
@@ -53,7 +54,6 @@ from imagehost_core.services.unit_of_work import Environment, Subscriber
 from imagehost_core.services.upload import UploadService, UploadSource
 from imagehost_core.services.webhooks import WebhookService
 from imagehost_core.settings import Settings
-from imagehost_core.storage.durable import translate_disk_errors
 from imagehost_core.transform import (
     Transform,
     TransformKeywords,

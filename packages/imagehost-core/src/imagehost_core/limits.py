@@ -19,6 +19,7 @@ import ipaddress
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
+from typing import Protocol
 
 from attrs import field, frozen
 from attrs.validators import ge
@@ -166,6 +167,33 @@ def sign_in_delay(attempts: int, limit: int) -> float:
     if beyond <= 0:
         return 0.0
     return min(MAX_SIGN_IN_DELAY, FIRST_SIGN_IN_DELAY * 2.0 ** min(beyond - 1, 10))
+
+
+class RateLimitCounters(Protocol):
+    """The request counts of rate limit windows, of one host or of several."""
+
+    def admit(self, key: str, policy: RateLimitPolicy, cost: int = 1) -> Decision:
+        """Decide on a request, and count it if it is admitted. A rejected request does not count.
+
+        Args:
+            key: What is limited, such as an account or an IP address.
+            policy: The windows that apply.
+            cost: The number of requests that it counts as; all of them are admitted, or none.
+
+        Raises:
+            InsufficientStorageError: There is no space for a new key.
+            UnavailableError: The database that counts does not respond.
+        """
+
+    def try_admit(self, key: str, policy: RateLimitPolicy, cost: int = 1) -> Decision | None:
+        """Decide on a request as `admit` does, but without waiting.
+
+        Returns:
+            The decision; `None`, and nothing is counted, if it would have to wait.
+        """
+
+    def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
+        """Return the number of requests that each current window has admitted, by window name."""
 
 
 def decide(policy: RateLimitPolicy, hits: Mapping[str, int], now: datetime, cost: int = 1) -> Decision:

@@ -37,10 +37,10 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from imagehost_core import ImageHost, observer
+from imagehost_core.coordination.locks import lock_existing_file, lock_file
 from imagehost_core.errors import BY_CODE, InternalError
 from imagehost_core.maintenance.service import HostStatistics
 from imagehost_core.observer import Measurement, PoolLoad
-from imagehost_core.storage.locks import lock_existing_file, lock_file
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 """The media type of the text format."""

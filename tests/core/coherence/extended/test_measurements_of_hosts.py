@@ -14,7 +14,7 @@ from tests.core.services.conftest import ONE_WORKER
 from tests.tcp_proxy import TcpProxy, run_tcp_proxy
 
 from imagehost_core import ImageHost
-from imagehost_core.db.engines.membership import LEASE_SECONDS
+from imagehost_core.cluster.membership import LEASE_SECONDS
 from imagehost_core.observer import InvalidationEnded, Measurement, SharedDatabaseLoad
 from imagehost_core.settings import PostgresSettings
 from imagehost_core.testing import make_image

@@ -11,7 +11,7 @@ import pytest
 
 from imagehost_core._util.clock import utc_now
 from imagehost_core.cache_purges import CachePurge
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.cluster.postgres_database import PostgresDatabase
 from imagehost_core.db.repositories.cache_purges import CachePurgeRepository
 from imagehost_core.ids import ImageId
 

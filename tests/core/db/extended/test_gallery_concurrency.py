@@ -12,8 +12,8 @@ from random import Random
 import attrs
 import pytest
 
+from imagehost_core.cluster.postgres_database import PostgresDatabase
 from imagehost_core.db.counters import GALLERY_IMAGES, total
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.ids import AccountId, ImageId

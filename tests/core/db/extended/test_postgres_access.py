@@ -20,7 +20,7 @@ from tests.object_store import free_ports
 from tests.postgres import UNPRIVILEGED, PostgresServer
 
 from imagehost_core import ImageHost, Settings
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.cluster.postgres_database import PostgresDatabase
 from imagehost_core.errors import InstallationError
 from imagehost_core.settings import SettingsError
 from imagehost_core.testing import make_image

@@ -19,16 +19,15 @@ from tests.postgres import FAST, PostgresServer, run_postgres
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core._util.clock import utc_now
-from imagehost_core.db.engines.coherence import RECONNECT_SECONDS
+from imagehost_core.cluster.coherence import RECONNECT_SECONDS
+from imagehost_core.cluster.postgres_database import PostgresDatabase
+from imagehost_core.cluster.rate_limits import PostgresRateLimitStore
 from imagehost_core.db.engines.database import Database, Queryable, SqlRow, SqlValue
-from imagehost_core.db.engines.opening import open_rate_limits
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.db.schema import postgres_migrations
 from imagehost_core.errors import EngineUnavailableError, InternalError, UnavailableError
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import Window
 from imagehost_core.settings import SettingsError
-from imagehost_core.storage import DiskReserve, LockManager
 
 if TYPE_CHECKING:
     from tests.core.conftest import Program
@@ -49,7 +48,7 @@ WAITS = (
 )
 OPEN = """
     import sys
-    from imagehost_core.db.engines.postgres_database import PostgresDatabase
+    from imagehost_core.cluster.postgres_database import PostgresDatabase
     print("ready")
     sys.stdin.readline()
     PostgresDatabase(sys.argv[1]).close()
@@ -316,12 +315,9 @@ def test_a_backup_has_no_time_limit(
         assert copy.execute("SELECT name FROM accounts").fetchall() == [("admin",)]
 
 
-def test_rate_limits_follow_the_clock_of_the_server_not_that_of_the_host(
-    postgres_url: str, tmp_path: Path
-) -> None:
+def test_rate_limits_follow_the_clock_of_the_server_not_that_of_the_host(postgres_url: str) -> None:
     with closing(RecordsValues(postgres_url)) as database:
-        locks, reserve = LockManager(tmp_path / "locks"), DiskReserve(tmp_path / "reserve")
-        limits = open_rate_limits(database, tmp_path / "limits", locks, utc_now, reserve)
+        limits = PostgresRateLimitStore(database, utc_now)
         assert limits.admit("key", (Window("minute", 60, 2),)).admitted
         assert database.values[-1]["now"] is None
 

@@ -14,8 +14,8 @@ import pytest
 from tests.core.db.test_list_plans import ACCOUNT, FILTERS, NAMES, cursor_of, other_lists
 from tests.postgres import PostgresServer
 
+from imagehost_core.cluster.postgres_database import PostgresDatabase
 from imagehost_core.db.engines.database import SqlRow, SqlValue
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
 from imagehost_core.db.lists import searches
 from imagehost_core.db.lists.images import ImageListRepository
 from imagehost_core.db.repositories.webhooks import WebhookRepository

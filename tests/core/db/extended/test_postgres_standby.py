@@ -20,7 +20,7 @@ from tests.postgres import FAST, PostgresServer, run_postgres
 from tests.tcp_proxy import run_tcp_proxy
 
 from imagehost_core import ImageHost
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.cluster.postgres_database import PostgresDatabase
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.errors import UnavailableError
 from imagehost_core.models import Image

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from imagehost_core import ImageHost
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.cluster.postgres_database import PostgresDatabase
 from imagehost_core.maintenance.snapshot import Snapshot
 from imagehost_core.settings import Settings
 

@@ -140,7 +140,7 @@ def test_a_new_host_on_an_empty_database_and_a_used_prefix_deletes_nothing(
 def test_a_host_whose_store_is_another_while_it_runs_collects_nothing(
     postgres_url: str, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("imagehost_core.storage.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
+    monkeypatch.setattr("imagehost_core.cluster.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
     used = s3_server.url()
     with ImageHost.open(tmp_path / "first", settings=settings_of(postgres_url, used)) as host:
         store_orphan(host._context)

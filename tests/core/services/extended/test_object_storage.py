@@ -166,7 +166,7 @@ def test_files_without_a_record_are_collected_when_no_upload_can_be_in_progress(
     context.close()
     assert host.maintenance.collect_garbage().orphans == ()
     assert any(orphan in path for path in objects(url))
-    monkeypatch.setattr("imagehost_core.storage.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
+    monkeypatch.setattr("imagehost_core.cluster.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
     assert host.maintenance.collect_garbage().orphans == (orphan,)
     assert not any(orphan in path for path in objects(url))
     assert host.render(kept, parse_transform("w=50")).width == 50
@@ -186,7 +186,7 @@ def test_a_store_is_searched_after_a_crash_when_no_upload_can_be_in_progress(
     os.utime(marker, (0, 0))
     assert host.maintenance.cleanup() == ()
     assert marker.exists(), "the files are too new"
-    monkeypatch.setattr("imagehost_core.storage.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
+    monkeypatch.setattr("imagehost_core.cluster.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
     assert host.maintenance.cleanup() == (orphan,)
     assert not marker.exists()
     assert objects(url) == []

@@ -17,7 +17,7 @@ import pytest
 from imagehost_core import ConflictError, ImageHost, InsufficientStorageError, UnauthorizedError
 from imagehost_core._util.clock import utc_now
 from imagehost_core.authorization import SessionRequirement, authorize
-from imagehost_core.db.engines.postgres_database import PostgresDatabase
+from imagehost_core.cluster.postgres_database import PostgresDatabase
 from imagehost_core.db.repositories.idempotency import StoredResponse
 from imagehost_core.services import idempotency as idempotency_service
 from imagehost_core.settings import LimitSettings, RenderingSettings, Settings, WebhookSettings

@@ -15,12 +15,12 @@ from tests.core.storage.test_blob_store import ID, put, read
 from tests.fault_proxy import Fault, FaultProxy, Request, run_fault_proxy
 from tests.object_store import S3Server, object_blobs, open_url
 
+from imagehost_core.cluster.object.object_blob_store import ObjectBlobStore
+from imagehost_core.cluster.object.store import require_access
 from imagehost_core.errors import InternalError, NotFoundError, UnavailableError
 from imagehost_core.settings import SettingsError, parse_storage_url
 from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import derivative_name
-from imagehost_core.storage.object.object_blob_store import ObjectBlobStore
-from imagehost_core.storage.object.store import require_access
 
 pytestmark = pytest.mark.external
 SECONDS = 4.0

@@ -1,4 +1,4 @@
-"""The CPU and the memory that this process may use: its CPU affinity, its session, the limits of its cgroups.
+"""The machine of this process: its identity, and the CPU and the memory that the process may use.
 
 A container with 2 of a machine's 64 cores has a quota; 64 worker processes in it would take 64 times the
 memory of one, and each would run for a thirty-second of the time. Neither `os.cpu_count()` nor the
@@ -8,6 +8,7 @@ size of the machine's memory sees these limits.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -171,3 +172,20 @@ def _read_file(path: PurePosixPath) -> str | None:
         return Path(path).read_text(encoding="utf-8")
     except OSError:
         return None
+
+
+def host_identity(shared_file: Path) -> str:
+    """Return the identity of a host: of the memory that its processes share.
+
+    It differs for a copy of the data directory, and for another machine with the directory in a network
+    file system, as both do not share the memory.
+
+    Args:
+        shared_file: The file that is mapped into the memory of each process.
+    """
+    status = shared_file.stat()
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        boot = socket.gethostname()
+    return f"{boot}:{status.st_dev:x}:{status.st_ino:x}"

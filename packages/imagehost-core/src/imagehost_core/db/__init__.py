@@ -1,1 +1,1 @@
-"""The database: accounts, albums, images and events in SQLite or PostgreSQL, and rate limit counters."""
+"""The database: accounts, albums, images and events, in SQLite or PostgreSQL."""

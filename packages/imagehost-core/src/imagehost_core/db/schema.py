@@ -345,7 +345,7 @@ _MEMBERS = (
     """,
     "CREATE INDEX invalidations_by_transaction ON invalidations (transaction_id)",
 )
-"""The tables of several hosts: see `imagehost_core.db.engines.membership`."""
+"""The tables of several hosts: see `imagehost_core.cluster.membership`."""
 _POSTGRES_MIGRATIONS = {
     "members": _MEMBERS,
     "postgres_secrets": (_SECRETS,),

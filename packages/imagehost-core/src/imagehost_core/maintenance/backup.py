@@ -18,6 +18,7 @@ from typing import BinaryIO
 from attrs import asdict, field, frozen
 
 from imagehost_core._util.clock import Clock, to_rfc3339
+from imagehost_core._util.durable import require_free_bytes, translate_disk_errors
 from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import (
@@ -44,8 +45,7 @@ from imagehost_core.maintenance.snapshot import Snapshot
 from imagehost_core.models import Image
 from imagehost_core.storage import MASTER, BlobStore, DataLayout
 from imagehost_core.storage.blob_store import derivative_name
-from imagehost_core.storage.durable import require_free_bytes, translate_disk_errors
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 
 FORMAT = 1
 """The number of the format of archives; a change that older versions cannot restore has another."""

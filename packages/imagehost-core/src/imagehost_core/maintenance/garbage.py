@@ -23,7 +23,7 @@ from imagehost_core.ids import ImageId
 from imagehost_core.maintenance.check.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.maintenance.installation import InstallationGuard
 from imagehost_core.services.idempotency import RETENTION
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 
 
 @frozen(kw_only=True)

@@ -11,10 +11,12 @@ from pathlib import Path
 from attrs import evolve, field, frozen
 
 from imagehost_core._util.clock import Clock, utc_now
+from imagehost_core._util.durable import read_file, translate_disk_errors, write_file
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database
 from imagehost_core.db.engines.installation import is_used, read_record, share_record, write_record
-from imagehost_core.db.engines.opening import open_database
 from imagehost_core.db.repositories.images import ImageRepository
+from imagehost_core.engines import open_database, open_image_store
 from imagehost_core.errors import InstallationError, UnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import (
@@ -30,9 +32,7 @@ from imagehost_core.installation import (
 )
 from imagehost_core.maintenance.integrity_queries import image_count
 from imagehost_core.settings import FOLDER, SQLITE, Settings, redact_password
-from imagehost_core.storage import BlobStore, DataLayout, LockManager, StagingArea
-from imagehost_core.storage.durable import read_file, translate_disk_errors, write_file
-from imagehost_core.storage.image_store import open_image_store
+from imagehost_core.storage import BlobStore, DataLayout, StagingArea
 
 log = logging.getLogger(__name__)
 
@@ -332,9 +332,7 @@ def open_installation(layout: DataLayout, settings: Settings) -> Iterator[Instal
     locks = LockManager(layout.locks)
     with ExitStack() as stack:
         staging = stack.enter_context(closing(StagingArea(layout.staging, 0)))
-        database = stack.enter_context(
-            closing(open_database(settings.database, layout.database, locks, settings.postgres))
-        )
+        database = stack.enter_context(closing(open_database(layout, locks, settings)))
         blobs = open_image_store(layout, staging, locks, settings.storage, lambda _: False)
         yield Installation(layout, database, blobs, settings)
 

@@ -22,11 +22,23 @@ from typing import BinaryIO
 from attrs import define, evolve, field, frozen
 
 from imagehost_core._util.clock import to_rfc3339, utc_now
+from imagehost_core._util.durable import (
+    OPEN_FILES_STAY,
+    make_directory,
+    open_owner_only,
+    read_file,
+    require_free_bytes,
+    sync_directory,
+    sync_tree,
+    translate_disk_errors,
+    write_file,
+)
+from imagehost_core.cluster.opening import open_postgres
+from imagehost_core.cluster.table_copy import copy_tables
+from imagehost_core.coordination.locks import LockManager, lock_file, unlock_file
 from imagehost_core.db.engines.database import Database
 from imagehost_core.db.engines.installation import is_used, read_record, replace_secret, write_record
-from imagehost_core.db.engines.opening import open_postgres
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
-from imagehost_core.db.engines.table_copy import copy_tables
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.errors import InstallationError, InternalError, ValidationError
@@ -50,20 +62,8 @@ from imagehost_core.maintenance.backup import BackupInfo, BackupProgress, parse_
 from imagehost_core.maintenance.restored_files import RestoredFiles, open_restored_files
 from imagehost_core.maintenance.snapshot import end_runtime_state, image_ids, open_restored
 from imagehost_core.settings import FOLDER, SQLITE, Settings, redact_password
-from imagehost_core.storage import DataLayout, LockManager
-from imagehost_core.storage.durable import (
-    OPEN_FILES_STAY,
-    make_directory,
-    open_owner_only,
-    read_file,
-    require_free_bytes,
-    sync_directory,
-    sync_tree,
-    translate_disk_errors,
-    write_file,
-)
+from imagehost_core.storage import DataLayout
 from imagehost_core.storage.layout import IGNORED_NAMES, SECRET_BYTES
-from imagehost_core.storage.locks import lock_file, unlock_file
 
 _LOCK = "lock"
 

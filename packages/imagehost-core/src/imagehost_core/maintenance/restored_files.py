@@ -13,13 +13,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from imagehost_core._util.durable import make_directory, write_file
+from imagehost_core.coordination.locks import LockManager
+from imagehost_core.engines import open_image_store
 from imagehost_core.errors import InstallationError
 from imagehost_core.ids import ImageId
 from imagehost_core.installation import RECORD_NAME, InstallationRecord, RecordState, parse_record
 from imagehost_core.settings import StorageSettings, parse_storage_url
-from imagehost_core.storage import MASTER, BlobStore, DataLayout, LockManager, StagingArea
-from imagehost_core.storage.durable import make_directory, write_file
-from imagehost_core.storage.image_store import open_image_store
+from imagehost_core.storage import MASTER, BlobStore, DataLayout, StagingArea
 from imagehost_core.storage.layout import shard
 
 _THREADS = 8

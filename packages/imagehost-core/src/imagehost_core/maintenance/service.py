@@ -8,13 +8,13 @@ from contextlib import suppress
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
+from imagehost_core._util.durable import translate_disk_errors
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
 from imagehost_core.maintenance.garbage import GarbageCollector, GarbageReport
 from imagehost_core.maintenance.statistics import DatabaseStatistics, read_statistics
 from imagehost_core.observer import PoolLoad
-from imagehost_core.storage.durable import translate_disk_errors
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.workers.executor import ImageExecutor
 
 WORKER_SECONDS = 3.0

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from imagehost_core._util.clock import to_micros
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Queryable, SqlRow, SqlValue, Transaction, integer, text
 from imagehost_core.db.engines.installation import TABLE
 from imagehost_core.db.engines.sqlite_database import (
@@ -22,7 +23,6 @@ from imagehost_core.db.schema import sqlite_migrations
 from imagehost_core.errors import ValidationError, quote_value
 from imagehost_core.ids import ImageId, is_image_id
 from imagehost_core.models import Image
-from imagehost_core.storage.locks import LockManager
 
 _BATCH = 1_000
 _BEFORE_ALL = -(2**63)

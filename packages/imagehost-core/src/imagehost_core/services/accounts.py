@@ -29,7 +29,7 @@ from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import AccountRef, SessionRef, account_name_errors, session_id_of
 from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 
 SECRET_BYTES = 32
 """Bytes of the secret of an account's signed URLs."""

@@ -47,7 +47,7 @@ from imagehost_core.services.references import (
     parse_image_ids,
 )
 from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.tokens import TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, description_errors, has_visible_character, is_valid_text
 

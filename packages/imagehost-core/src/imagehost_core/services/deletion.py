@@ -8,6 +8,7 @@ from collections.abc import Collection
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
+from imagehost_core._util.durable import translate_disk_errors
 from imagehost_core.db.engines.database import Queryable, Transaction, deleted_image
 from imagehost_core.db.repositories.images import Tombstone
 from imagehost_core.db.repositories.repositories import Repositories
@@ -16,8 +17,7 @@ from imagehost_core.events import DeletedImage
 from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text
 from imagehost_core.models import Account, Image
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
-from imagehost_core.storage.durable import translate_disk_errors
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from zlib import crc32
 from attrs import evolve, field, frozen
 
 from imagehost_core._util.clock import Clock
+from imagehost_core._util.durable import read_nowait, translate_disk_errors
 from imagehost_core._util.lru import GenerationCache, LRUCache
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError, ValidationError
@@ -29,8 +30,7 @@ from imagehost_core.services.access import SigningKeys, can_view, is_restricted,
 from imagehost_core.services.rendering import RenderingService, cache_key, new_job
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
-from imagehost_core.storage.durable import read_nowait, translate_disk_errors
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import (
     AUTO,

@@ -14,6 +14,7 @@ from typing import Protocol
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock, to_micros
+from imagehost_core.coordination.locks import stripe
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.db.repositories.idempotency import StoredResponse
 from imagehost_core.db.repositories.repositories import Repositories
@@ -21,8 +22,7 @@ from imagehost_core.errors import BadRequestError, ConflictError, UnavailableErr
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
-from imagehost_core.storage.image_store import ImageFiles
-from imagehost_core.storage.locks import stripe
+from imagehost_core.storage.image_files import ImageFiles
 
 RETENTION = timedelta(hours=24)
 """Time for which a key is stored."""

@@ -33,7 +33,7 @@ from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.services.references import ImageRef, Owner, get_account, image_id_of, parse_image_ids
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.transform import (
     DEFAULT_LIFETIME_SECONDS,
     Transform,

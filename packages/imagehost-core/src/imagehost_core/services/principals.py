@@ -15,17 +15,16 @@ from datetime import datetime, timedelta
 from attrs import field, frozen
 
 from imagehost_core._util.lru import GenerationCache
-from imagehost_core.db.engines.database import Transaction
+from imagehost_core.coordination.generations import GenerationTable
+from imagehost_core.coordination.locks import LockManager
+from imagehost_core.db.engines.database import PRINCIPALS, Transaction
 from imagehost_core.errors import UnauthorizedError
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, Principal, Session
-from imagehost_core.storage import GenerationTable, LockManager
 
 PRINCIPALS_IN_MEMORY = 10_000
 """Principals in memory, per process; each takes about 1 KB."""
 LAST_USED_RESOLUTION = timedelta(minutes=1)
 """Resolution of `last_used_at`: one write a minute instead of one a request."""
-LOCK = "principals"
-"""The purpose of the lock that changes hold."""
 INVALID_TOKEN = "expected a token that is valid now but received one that is unknown, expired or revoked"  # noqa: S105
 
 
@@ -63,7 +62,7 @@ class PrincipalCache:
 
     def generation(self) -> int | None:
         """Return the generation to pass to `put` with what is read next, or `None` during a change."""
-        return self._generations.read(LOCK)
+        return self._generations.read(PRINCIPALS)
 
     def get(self, token_hash: str, now: datetime) -> Principal | None:
         """Return the principal of a token.
@@ -72,7 +71,7 @@ class PrincipalCache:
             `None` if the database must be read: nothing valid is in memory, the token has expired, or its
             `last_used_at` must be updated.
         """
-        entry = self._entries.get(token_hash, self._generations.read(LOCK))
+        entry = self._entries.get(token_hash, self._generations.read(PRINCIPALS))
         if entry is None:
             return None
         principal, last_used_at = entry
@@ -101,6 +100,10 @@ class PrincipalCache:
         Args:
             begin: The transaction.
         """
-        with self._locks.acquire(LOCK, LOCK), self._generations.bump(LOCK), begin as transaction:
+        with (
+            self._locks.acquire(PRINCIPALS, PRINCIPALS),
+            self._generations.bump(PRINCIPALS),
+            begin as transaction,
+        ):
             yield transaction
-            transaction.invalidate([LOCK])
+            transaction.invalidate([PRINCIPALS])

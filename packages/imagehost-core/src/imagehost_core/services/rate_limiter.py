@@ -7,10 +7,10 @@ from functools import lru_cache
 from attrs import field, frozen
 
 from imagehost_core._util.clock import Clock
-from imagehost_core.db.engines.rate_limits import PostgresRateLimitStore, RateLimitStore
 from imagehost_core.limits import (
     MINUTE,
     Decision,
+    RateLimitCounters,
     RateLimitPolicy,
     Window,
     account_key,
@@ -73,7 +73,7 @@ class AccountOverview:
 class RateLimiter:
     """The rate limits of a host."""
 
-    _store: RateLimitStore | PostgresRateLimitStore = field(repr=False)
+    _store: RateLimitCounters = field(repr=False)
     _limits: LimitSettings = field(repr=False)
     _clock: Clock = field(repr=False)
 

@@ -29,7 +29,7 @@ from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps
 from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import derivative_name, recorded_checksum
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.transform import (
     AUTO,
     CARD_BYTES,

@@ -18,6 +18,7 @@ from typing import BinaryIO, Unpack
 
 from attrs import evolve, field, frozen
 
+from imagehost_core._util.durable import translate_disk_errors
 from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import ErrorCollector, ImageHostError
@@ -36,8 +37,7 @@ from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOf
 from imagehost_core.settings import Settings
 from imagehost_core.storage import StagedFile
 from imagehost_core.storage.blob_store import MASTER, derivative_name, file_checksum
-from imagehost_core.storage.durable import translate_disk_errors
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
 from imagehost_core.transform import Size
 from imagehost_core.uploads import (

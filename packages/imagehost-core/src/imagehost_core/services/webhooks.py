@@ -14,6 +14,7 @@ import attrs
 from attrs import field, frozen
 
 from imagehost_core._util.clock import to_rfc3339
+from imagehost_core._util.machine import host_identity
 from imagehost_core.db.engines.database import Queryable, Transaction
 from imagehost_core.db.repositories import leases
 from imagehost_core.db.repositories.leases import LeasedDelivery as LeasedDelivery
@@ -24,10 +25,9 @@ from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_core.observer import DeliveryAttempted
 from imagehost_core.services.references import DeliveryRef, Owner, WebhookRef, get_account, webhook_id_of
-from imagehost_core.services.remote_changes import host_identity
 from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.settings import WebhookSettings
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.webhooks import (
     Attempt,
     SenderLoad,

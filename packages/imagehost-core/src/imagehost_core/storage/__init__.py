@@ -16,14 +16,15 @@ b'...'
 ```
 """
 
+from imagehost_core.coordination.counter_table import Counters, CounterTable
+from imagehost_core.coordination.disk_reserve import DiskReserve
+from imagehost_core.coordination.generations import GenerationTable
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.storage.blob_store import MASTER, BlobStore
-from imagehost_core.storage.counter_table import Counters, CounterTable
-from imagehost_core.storage.generations import GenerationTable
 from imagehost_core.storage.layout import DataLayout
 from imagehost_core.storage.local.local_blob_store import LocalBlobStore
 from imagehost_core.storage.local.memory_blob_store import MemoryBlobStore
-from imagehost_core.storage.locks import LockManager
-from imagehost_core.storage.staging import DiskReserve, StagedFile, StagingArea
+from imagehost_core.storage.staging import StagedFile, StagingArea
 
 __all__ = [
     "MASTER",

@@ -9,7 +9,6 @@ until such files have been searched for and removed.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +18,10 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
-from imagehost_core.storage.durable import (
+from imagehost_core._util.durable import (
     OPEN_FILES_STAY,
     OWNER_ONLY_DIR,
     OWNER_ONLY_FILE,
-    free_bytes,
     make_directory,
     open_owner_only,
     remove_directory,
@@ -33,46 +30,8 @@ from imagehost_core.storage.durable import (
     sync_directory,
     translate_disk_errors,
 )
-from imagehost_core.storage.locks import lock_existing_file, lock_file, unlock_file
-
-# A disk reserve: space for deletions on a full disk, which write to the database's log.
-#
-# A file occupies the space while the disk is not full. A write that must succeed on a full disk, so that
-# files can be deleted, releases the file first; it is created again when there is space.
-
-RESERVE_BYTES = 2 * 2**20
-"""A deletion writes about ten pages of 4 KiB to the log; this is enough for some fifty at once."""
-MIN_FREE_TO_ACQUIRE = 16 * RESERVE_BYTES
-"""The reserve is created only if this many bytes are free."""
-
-
-class DiskReserve:
-    """The disk reserve of a data directory.
-
-    Args:
-        path: The file that occupies the space.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def acquire(self) -> None:
-        """Create the reserve, unless it exists or the disk has too little space; never fails for that."""
-        if self._path.exists() or free_bytes(self._path.parent) < MIN_FREE_TO_ACQUIRE:
-            return
-        # The disk may fill up meanwhile, and another process may create the reserve as well.
-        with suppress(OSError):
-            temporary = self._path.with_suffix(f".{os.getpid()}")
-            with open_owner_only(temporary, "wb") as file:
-                file.write(bytes(RESERVE_BYTES))
-            temporary.replace(self._path)
-
-    def release(self) -> None:
-        """Delete the reserve if the disk has less free space than that; never fails."""
-        with suppress(OSError):
-            if free_bytes(self._path.parent) < RESERVE_BYTES:
-                self._path.unlink(missing_ok=True)
-
+from imagehost_core.coordination.locks import lock_existing_file, lock_file, unlock_file
+from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
 
 CHUNK_BYTES = 2**20
 """Bytes to copy at a time: 1 MiB."""

@@ -14,11 +14,11 @@ from typing import BinaryIO
 import click
 
 from imagehost_core import restore, to_rfc3339
+from imagehost_core._util.durable import OPEN_FILES_STAY, sync_directory, sync_file
+from imagehost_core.coordination.locks import lock_file, unlock_file
 from imagehost_core.errors import ValidationError
 from imagehost_core.maintenance.backup import BackupInfo, BackupResult
 from imagehost_core.maintenance.restore import RestoreResult
-from imagehost_core.storage.durable import OPEN_FILES_STAY, sync_directory, sync_file
-from imagehost_core.storage.locks import lock_file, unlock_file
 from imagehost_server.cli.common import (
     cli_errors,
     counted,

@@ -1,1 +1,1 @@
-"""Engines of the database: SQLite and PostgreSQL behind one protocol."""
+"""Engines of the database: one protocol, and SQLite."""

@@ -12,13 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from attrs import field, frozen
-
 from imagehost_core._util.clock import Clock, from_micros, to_micros
 from imagehost_core._util.lru import GenerationCache
 from imagehost_core.db.engines.dialect import Dialect, insert_statement
 from imagehost_core.ids import AccountId, ImageId
-from imagehost_core.storage.generations import CacheLease
 
 SqlValue = str | int | bytes | None
 """A value of a column or parameter."""
@@ -31,6 +28,8 @@ DATABASE_RETRY_SECONDS = 5
 
 ALL_IMAGES = "*"
 """The key that invalidates the cache entries of all images, as after the suspension of an account."""
+PRINCIPALS = "principals"
+"""The key that invalidates the principals of all tokens, and the purpose of the lock of their changes."""
 
 _DELETED = "deleted:"
 
@@ -43,23 +42,6 @@ def deleted_image(image_id: ImageId) -> str:
 def parse_deleted_image(key: str) -> ImageId | None:
     """Return the image of a key from `deleted_image`, or `None` for another key."""
     return ImageId(key.removeprefix(_DELETED)) if key.startswith(_DELETED) else None
-
-
-@frozen
-class ProcessCaches:
-    """The caches of a process, as changes that other hosts make invalidate them.
-
-    Attributes:
-        host: The host of the process; processes of one host invalidate each other's caches by shared memory.
-        lease: The lease that reads of the caches check.
-        invalidate: Invalidates the entries of keys.
-        invalidate_all: Invalidates all entries.
-    """
-
-    host: str
-    lease: CacheLease = field(repr=False)
-    invalidate: Callable[[Collection[str]], object] = field(repr=False)
-    invalidate_all: Callable[[], object] = field(repr=False)
 
 
 class Queryable(Protocol):
@@ -173,9 +155,6 @@ class Database(Queryable, Protocol):
 
         The block must not yield to a caller. It may still have to wait for a lock, for a limited time.
         """
-
-    def keep_coherent(self, caches: ProcessCaches) -> None:
-        """Begin to apply the changes of other hosts to the caches of this process; returns at once."""
 
     @property
     def size_bytes(self) -> int:

@@ -19,10 +19,17 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from imagehost_core._util.durable import (
+    OWNER_ONLY_FILE,
+    sync_directory,
+    sync_file,
+    translate_disk_errors,
+    write_file,
+)
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import (
     DATABASE_RETRY_SECONDS,
     Database,
-    ProcessCaches,
     SqlRow,
     SqlValue,
     Transaction,
@@ -34,15 +41,7 @@ from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_core.ids import AccountId
 from imagehost_core.installation import parse_record, require_known_migrations
 from imagehost_core.observer import Observer, TransactionEnded, ignore
-from imagehost_core.storage.durable import (
-    OWNER_ONLY_FILE,
-    sync_directory,
-    sync_file,
-    translate_disk_errors,
-    write_file,
-)
 from imagehost_core.storage.layout import MOVED
-from imagehost_core.storage.locks import LockManager
 
 if TYPE_CHECKING:
     import sqlite_utils
@@ -248,9 +247,6 @@ class SqliteDatabase(Database):
     def without_time_limit(self) -> AbstractContextManager[None]:
         """Do nothing: only queries with a deadline have a limit."""
         return nullcontext()
-
-    def keep_coherent(self, caches: ProcessCaches) -> None:
-        """Do nothing: the processes of one host invalidate their caches through shared memory."""
 
     @property
     def size_bytes(self) -> int:

@@ -30,7 +30,7 @@ from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, 
 from imagehost_core.models import Image
 from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import DERIVATIVE_PREFIX, checksum, derivative_name, file_checksum
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.transform import Size
 from imagehost_core.workers.costs import ingest_cost
 from imagehost_core.workers.executor import ImageExecutor

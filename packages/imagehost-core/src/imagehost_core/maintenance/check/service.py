@@ -20,7 +20,7 @@ from imagehost_core.maintenance.check.findings import (
 from imagehost_core.maintenance.check.image_files import DerivativeRepairer, ImageFileChecker
 from imagehost_core.maintenance.check.unreferenced_files import UnreferencedFileChecker
 from imagehost_core.maintenance.installation import InstallationGuard
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.workers.executor import ImageExecutor
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from imagehost_core.ids import ImageId
 from imagehost_core.maintenance.check.findings import Finding, FindingKind
 from imagehost_core.maintenance.installation import InstallationGuard
 from imagehost_core.services.deletion import erase_files
-from imagehost_core.storage.image_store import ImageFiles
+from imagehost_core.storage.image_files import ImageFiles
 
 log = logging.getLogger(__name__)
 

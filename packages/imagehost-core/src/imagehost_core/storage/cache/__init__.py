@@ -1,1 +1,1 @@
-"""Caches on the disk: variants, and copies of files of an object store."""
+"""The cache of variants, and what caches on the disk have in common: eviction and sweeps."""

@@ -20,15 +20,17 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
+from imagehost_core._util.durable import make_directory, open_owner_only, read_nowait, translate_disk_full
 from imagehost_core._util.lru import GenerationCache, LRUCache
+from imagehost_core.coordination.generations import GenerationTable
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.errors import InsufficientStorageError, NotFoundError
 from imagehost_core.ids import ImageId, delivery_not_found_text, is_image_id
 from imagehost_core.observer import Observer, VariantFound, VariantsEvicted, VariantsSwept, ignore
 from imagehost_core.settings import DeliverySettings
-from imagehost_core.storage import DataLayout, GenerationTable, LockManager, StagingArea
+from imagehost_core.storage import DataLayout, StagingArea
 from imagehost_core.storage.cache.background_sweep import BackgroundSweep
 from imagehost_core.storage.cache.eviction import evict_least_recently_used, never
-from imagehost_core.storage.durable import make_directory, open_owner_only, read_nowait, translate_disk_full
 from imagehost_core.storage.layout import file_sizes, misplaced_paths, shard
 
 MEMORY_ENTRY_BYTES = 512

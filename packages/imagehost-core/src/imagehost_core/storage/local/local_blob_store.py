@@ -11,11 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from imagehost_core.errors import NotFoundError
-from imagehost_core.ids import ImageId, delivery_not_found_text, parse_image_id
-from imagehost_core.installation import RECORD_NAME
-from imagehost_core.storage.blob_store import MASTER, BlobStore, is_file_name
-from imagehost_core.storage.durable import (
+from imagehost_core._util.durable import (
     OWNER_ONLY_DIR,
     make_directory,
     read_file,
@@ -24,6 +20,10 @@ from imagehost_core.storage.durable import (
     translate_disk_full,
     write_file,
 )
+from imagehost_core.errors import NotFoundError
+from imagehost_core.ids import ImageId, delivery_not_found_text, parse_image_id
+from imagehost_core.installation import RECORD_NAME
+from imagehost_core.storage.blob_store import MASTER, BlobStore, is_file_name
 from imagehost_core.storage.layout import file_sizes, misplaced_paths, shard
 from imagehost_core.storage.staging import StagingArea
 

@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 from struct import Struct
 
+from imagehost_core._util.durable import open_owner_only, translate_disk_full
 from imagehost_core.errors import InsufficientStorageError
-from imagehost_core.storage.durable import open_owner_only, translate_disk_full
 
 COUNTERS = 16
 """Counters of a key; of more, those written last are kept."""

@@ -22,11 +22,11 @@ from psycopg.types.numeric import Int8Dumper, IntLoader
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from imagehost_core._util.clock import from_micros
+from imagehost_core._util.durable import translate_disk_full
 from imagehost_core.db.engines.database import DATABASE_RETRY_SECONDS
 from imagehost_core.db.engines.dialect import POSTGRES
 from imagehost_core.errors import EngineUnavailableError, UnavailableError
 from imagehost_core.settings import SettingsError
-from imagehost_core.storage.durable import translate_disk_full
 
 _TOO_SLOW = (errors.QueryCanceled, errors.LockNotAvailable)
 _CONFLICTS = (errors.DeadlockDetected, errors.SerializationFailure)

@@ -1,6 +1,6 @@
 """Cache coherence of a process that shares its database in PostgreSQL with other hosts.
 
-One thread and one connection run the protocol of `db.membership`. The thread takes no lock that a change
+One thread and one connection run the protocol of `cluster.membership`. The thread takes no lock that a change
 holds while it waits for other members, so two hosts that wait for each other's acknowledgement do not block
 each other. Everything that arrives while it is busy is handled together: members apply and acknowledge many
 changes at once, and one query reads the members for all changes that wait.
@@ -21,8 +21,7 @@ from typing import Any
 import psycopg
 
 from imagehost_core._util.clock import SynchronizedClock
-from imagehost_core.db.engines.database import ProcessCaches
-from imagehost_core.db.engines.membership import (
+from imagehost_core.cluster.membership import (
     HEARTBEAT_SECONDS,
     LEASE_SECONDS,
     Acknowledgement,
@@ -31,7 +30,8 @@ from imagehost_core.db.engines.membership import (
     PostgresMemberTable,
     SilenceDetector,
 )
-from imagehost_core.db.engines.postgres_connection import read_server_clock
+from imagehost_core.cluster.postgres_connection import read_server_clock
+from imagehost_core.cluster.remote_changes import ProcessCaches
 from imagehost_core.observer import InvalidationEnded, Observer, SharedDatabaseLoad
 
 RECONNECT_SECONDS = 0.5

@@ -22,12 +22,9 @@ from psycopg.rows import DictRow
 from psycopg_pool import ConnectionPool
 
 from imagehost_core._util.clock import SynchronizedClock
-from imagehost_core.db.engines.coherence import CacheCoherence
-from imagehost_core.db.engines.database import Database, ProcessCaches, SqlRow, SqlValue, Transaction
-from imagehost_core.db.engines.dialect import POSTGRES, Dialect, insert_statement, to_psycopg
-from imagehost_core.db.engines.installation import EXISTS_IN_POSTGRES, SELECT
-from imagehost_core.db.engines.membership import INSERT_INVALIDATION, LEASE_SECONDS
-from imagehost_core.db.engines.postgres_connection import (
+from imagehost_core.cluster.coherence import CacheCoherence
+from imagehost_core.cluster.membership import INSERT_INVALIDATION, LEASE_SECONDS
+from imagehost_core.cluster.postgres_connection import (
     PostgresConnection,
     connection_parameters,
     read_server_clock,
@@ -35,8 +32,12 @@ from imagehost_core.db.engines.postgres_connection import (
     translate_failed_connection,
     unavailable,
 )
-from imagehost_core.db.engines.postgres_locks import PostgresRequestLocks
-from imagehost_core.db.engines.table_copy import COPIED, copy_to_sqlite
+from imagehost_core.cluster.postgres_locks import PostgresRequestLocks
+from imagehost_core.cluster.remote_changes import ProcessCaches
+from imagehost_core.cluster.table_copy import COPIED, copy_to_sqlite
+from imagehost_core.db.engines.database import Database, SqlRow, SqlValue, Transaction
+from imagehost_core.db.engines.dialect import POSTGRES, Dialect, insert_statement, to_psycopg
+from imagehost_core.db.engines.installation import EXISTS_IN_POSTGRES, SELECT
 from imagehost_core.db.schema import postgres_migrations
 from imagehost_core.errors import InstallationError, InternalError
 from imagehost_core.ids import AccountId

@@ -32,7 +32,7 @@ import psycopg
 from attrs import define, field, frozen
 
 from imagehost_core._util.clock import ElapsedClock, elapsed_seconds
-from imagehost_core.storage.generations import CacheLease
+from imagehost_core.cluster.cache_lease import CacheLease
 
 INSERT_INVALIDATION = """
 INSERT INTO invalidations (host, origin, keys) VALUES (:host, :origin, :keys)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
+from imagehost_core._util.durable import open_owner_only, translate_disk_full
+from imagehost_core.cluster.object.retries import NO_RESPONSE, IncompleteObjectError, RetryPolicy, failure
 from imagehost_core.errors import UnavailableError
 from imagehost_core.ids import ImageId, is_image_id
 from imagehost_core.observer import StoreBytesTransferred
 from imagehost_core.storage.blob_store import file_sha256
-from imagehost_core.storage.durable import open_owner_only, translate_disk_full
 from imagehost_core.storage.layout import shard
-from imagehost_core.storage.object.retries import NO_RESPONSE, IncompleteObjectError, RetryPolicy, failure
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ListStream, ObjectMeta, PutResult

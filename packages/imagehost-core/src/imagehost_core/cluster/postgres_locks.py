@@ -14,7 +14,7 @@ from hashlib import blake2b
 
 import psycopg
 
-from imagehost_core.db.engines.postgres_connection import PostgresConnection, translate_errors
+from imagehost_core.cluster.postgres_connection import PostgresConnection, translate_errors
 
 _POLL_SECONDS = 0.05
 

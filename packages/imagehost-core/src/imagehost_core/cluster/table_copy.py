@@ -17,11 +17,11 @@ from tempfile import TemporaryDirectory
 
 from attrs import define, frozen
 
+from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction, integer
 from imagehost_core.db.engines.dialect import SQLITE
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase, migrate
 from imagehost_core.errors import InternalError
-from imagehost_core.storage.locks import LockManager
 
 _NEVER_REUSED = {"accounts": "id", "albums": "id"}
 """The tables whose ids are never reused, with the column of the id."""

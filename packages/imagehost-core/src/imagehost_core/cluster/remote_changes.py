@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from imagehost_core.db.engines.database import ALL_IMAGES, ProcessCaches, parse_deleted_image
-from imagehost_core.services.principals import LOCK as PRINCIPALS
+from attrs import field, frozen
+
+from imagehost_core._util.machine import host_identity
+from imagehost_core.cluster.cache_lease import CacheLease, LeasedGenerationTable
+from imagehost_core.db.engines.database import ALL_IMAGES, PRINCIPALS, parse_deleted_image
 from imagehost_core.storage import BlobStore
 from imagehost_core.storage.cache.variant_cache import VariantCache
-from imagehost_core.storage.generations import LeasedGenerationTable
+
+
+@frozen
+class ProcessCaches:
+    """The caches of a process, as changes that other hosts make invalidate them.
+
+    Attributes:
+        host: The host of the process; processes of one host invalidate each other's caches by shared memory.
+        lease: The lease that reads of the caches check.
+        invalidate: Invalidates the entries of keys.
+        invalidate_all: Invalidates all entries.
+    """
+
+    host: str
+    lease: CacheLease = field(repr=False)
+    invalidate: Callable[[Collection[str]], object] = field(repr=False)
+    invalidate_all: Callable[[], object] = field(repr=False)
 
 
 def process_caches(
@@ -51,20 +69,3 @@ def process_caches(
         on_join()
 
     return ProcessCaches(host_identity(shared_file), images.lease, invalidate, invalidate_all)
-
-
-def host_identity(shared_file: Path) -> str:
-    """Return the identity of a host: of the memory that its processes share.
-
-    It differs for a copy of the data directory, and for another machine with the directory in a network
-    file system, as both do not share the memory.
-
-    Args:
-        shared_file: The file that is mapped into the memory of each process.
-    """
-    status = shared_file.stat()
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        boot = socket.gethostname()
-    return f"{boot}:{status.st_dev:x}:{status.st_ino:x}"

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from zlib import crc32
 
-from imagehost_core.storage.durable import OWNER_ONLY_FILE, make_directory, translate_disk_errors
+from imagehost_core._util.durable import OWNER_ONLY_FILE, make_directory, translate_disk_errors
 
 STRIPES = 256
 """The number of lock files for a purpose; with a few dozen locks held at a time, two rarely collide."""

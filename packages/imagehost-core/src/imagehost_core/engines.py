@@ -1,24 +1,26 @@
-"""The files of a host's images, and the blob store that its settings name."""
+"""The choice of the engines that the settings of a host name: of its records, and of its images.
+
+What several hosts share is imported only if the settings name it.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import ExitStack
 
-from attrs import frozen
-
+from imagehost_core._util.clock import Clock
+from imagehost_core.coordination.disk_reserve import DiskReserve
+from imagehost_core.coordination.locks import LockManager
+from imagehost_core.db.engines.database import Database
+from imagehost_core.db.engines.shared_state import SharedState, open_state_of_one_host
+from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.errors import EngineUnavailableError
 from imagehost_core.ids import ImageId
 from imagehost_core.observer import Observer, ignore
-from imagehost_core.settings import SettingsError, StorageSettings, parse_storage_url
-from imagehost_core.storage.blob_store import BlobStore
-from imagehost_core.storage.cache.blob_cache import BlobCache
-from imagehost_core.storage.cache.variant_cache import VariantCache
-from imagehost_core.storage.generations import GenerationTable
-from imagehost_core.storage.layout import DataLayout
+from imagehost_core.settings import SQLITE, Settings, SettingsError, StorageSettings, parse_storage_url
+from imagehost_core.storage import BlobStore, DataLayout, StagingArea
 from imagehost_core.storage.local.local_blob_store import LocalBlobStore
-from imagehost_core.storage.locks import LockManager
-from imagehost_core.storage.staging import DiskReserve, StagingArea
 
 PROBE_SECONDS = 2.0
 """The longest duration of the request that shows whether a store responds."""
@@ -26,25 +28,45 @@ PROBE_SECONDS = 2.0
 log = logging.getLogger(__name__)
 
 
-@frozen
-class ImageFiles:
-    """The files of a host's images, and what orders their changes.
+def open_shared_state(
+    stack: ExitStack,
+    layout: DataLayout,
+    locks: LockManager,
+    reserve: DiskReserve,
+    settings: Settings,
+    clock: Clock,
+    observe: Observer,
+) -> SharedState:
+    """Open what the processes of a host agree on, with the database that the settings name.
 
-    Attributes:
-        blobs: Masters and derivatives.
-        variants: The cache of variants.
-        staging: Files that are being written.
-        locks: The locks of the data directory.
-        generations: The generations of images, which validate what is in memory.
+    Args:
+        stack: Closes what is opened.
+        layout: The data directory.
+        locks: Its locks.
         reserve: The disk space that deletions may use.
-    """
+        settings: All settings of the host.
+        clock: The clock of the host. Another than the system's replaces that of a database server too.
+        observe: Receives the measurements of the database.
 
-    blobs: BlobStore
-    variants: VariantCache
-    staging: StagingArea
-    locks: LockManager
-    generations: GenerationTable
-    reserve: DiskReserve
+    Raises:
+        InternalError: The database is no database of a host, or is damaged.
+        SettingsError: The packages of the engine are not installed.
+        UnavailableError: The server of the database does not respond.
+    """
+    if settings.database == SQLITE:
+        return open_state_of_one_host(stack, layout, locks, reserve, clock, observe)
+    from imagehost_core.cluster.opening import open_state_of_hosts
+
+    return open_state_of_hosts(stack, layout, settings.database, settings.postgres, clock, observe)
+
+
+def open_database(layout: DataLayout, locks: LockManager, settings: Settings) -> Database:
+    """Open the database alone, without what else processes agree on; raises as `open_shared_state`."""
+    if settings.database == SQLITE:
+        return SqliteDatabase(layout.database, locks)
+    from imagehost_core.cluster.opening import open_postgres
+
+    return open_postgres(settings.database, settings.postgres)
 
 
 def open_image_store(
@@ -76,10 +98,12 @@ def open_image_store(
     url = parse_storage_url(settings.url)
     if url is None:
         return LocalBlobStore(layout.images, staging)
+    from imagehost_core.cluster.object.blob_cache import BlobCache
+
     try:
         # An optional dependency.
-        from imagehost_core.storage.object.object_blob_store import ObjectBlobStore
-        from imagehost_core.storage.object.store import open_object_store, require_access
+        from imagehost_core.cluster.object.object_blob_store import ObjectBlobStore
+        from imagehost_core.cluster.object.store import open_object_store, require_access
 
         store = open_object_store(url, settings.timeout_seconds / 2)
         probe = open_object_store(url, min(settings.timeout_seconds / 2, PROBE_SECONDS))

@@ -17,15 +17,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from imagehost_core.cluster.object.blob_cache import BlobCache
+from imagehost_core.cluster.object.client import IMAGES, PROBE, ObjectClient, owner
+from imagehost_core.cluster.object.retries import CircuitBreaker, RetryPolicy
 from imagehost_core.errors import EngineUnavailableError, InternalError, NotFoundError, UnavailableError
 from imagehost_core.ids import ImageId, delivery_not_found_text
 from imagehost_core.installation import RECORD_NAME
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.storage.blob_store import MASTER, has_checksum, is_file_name
-from imagehost_core.storage.cache.blob_cache import BlobCache
 from imagehost_core.storage.layout import shard
-from imagehost_core.storage.object.client import IMAGES, PROBE, ObjectClient, owner
-from imagehost_core.storage.object.retries import CircuitBreaker, RetryPolicy
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

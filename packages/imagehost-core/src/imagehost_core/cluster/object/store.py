@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
+from imagehost_core.cluster.object.client import PROBE
+from imagehost_core.cluster.object.retries import describe, is_rejection
 from imagehost_core.errors import EngineUnavailableError
 from imagehost_core.settings import SettingsError, StorageProvider, StorageUrl
-from imagehost_core.storage.object.client import PROBE
-from imagehost_core.storage.object.retries import describe, is_rejection
 
 if TYPE_CHECKING:
     from obstore.store import (

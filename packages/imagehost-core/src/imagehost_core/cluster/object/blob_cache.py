@@ -14,13 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from imagehost_core._util.durable import make_directory, sync_file
+from imagehost_core.coordination.locks import LockManager, stripe
 from imagehost_core.errors import InsufficientStorageError, NotFoundError, UnavailableError
 from imagehost_core.ids import ImageId, delivery_not_found_text, is_image_id
 from imagehost_core.storage.cache.background_sweep import BackgroundSweep
 from imagehost_core.storage.cache.eviction import evict_least_recently_used, never
-from imagehost_core.storage.durable import make_directory, sync_file
 from imagehost_core.storage.layout import shard
-from imagehost_core.storage.locks import LockManager, stripe
 from imagehost_core.storage.staging import StagingArea
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,1 @@
+"""Coordination of the processes of one machine: locks, generations, counters and the disk reserve."""
