@@ -11,15 +11,20 @@ import ssl
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpcore2
 import httpx2
 import pytest
+from argon2 import PasswordHasher
 from hypothesis import HealthCheck, settings
 from tests.faults.trials import COLUMNS, PROPERTY, SOAK
-from tests.postgres import FAST, PostgresServer, run_postgres
 from xdist.workermanage import NodeManager
+
+from imagehost_server.auth import passwords
+
+if TYPE_CHECKING:
+    from tests.postgres import PostgresServer
 
 TEST_SECONDS = 120.0
 """The longest time of a test that takes at most three seconds on a machine with nothing else to do."""
@@ -37,7 +42,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
     print_blob=True,
-    max_examples=40,  # the same in each run, so that more would find nothing new
+    max_examples=20,  # the same in each run: more are tried by the other profile
 )
 settings.register_profile("random", parent=settings.get_profile("fixed"), derandomize=False, max_examples=100)
 # A run to find new failures has other examples each time: --hypothesis-profile=random.
@@ -156,9 +161,20 @@ def _requests_have_time() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def password_hasher() -> Iterator[PasswordHasher]:
+    """Hash passwords with the least effort, as the default takes 0.1 s of CPU; yield the default."""
+    default = passwords.HASHER
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        yield default
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """Run a PostgreSQL server whose databases are fast, but do not survive a power failure."""
+    from tests.postgres import FAST, run_postgres
+
     with run_postgres(*FAST) as server:
         yield server
 

@@ -17,6 +17,8 @@ MAX_PASSWORD = 1_024
 """Maximum length of a password, in bytes of UTF-8."""
 GENERATED_LENGTH = 20
 """Length of a generated password, in characters: 20 × log2 62 = 119 random bits."""
+HASHER = PasswordHasher()
+"""argon2id with the second recommendation of RFC 9106."""
 
 
 def new_password(random: Random = os.urandom) -> str:
@@ -63,7 +65,7 @@ def verify_password(stored_hash: str | None, password: str) -> bool:
         password: The password to verify.
     """
     try:
-        PasswordHasher().verify(stored_hash or _dummy_hash(), password)
+        HASHER.verify(stored_hash or _dummy_hash(), password)
     except (VerifyMismatchError, InvalidHashError):
         return False
     return stored_hash is not None
@@ -75,5 +77,5 @@ def _dummy_hash() -> str:
 
 
 def hash_password(password: str) -> str:
-    """Return the argon2id hash of a password, with salt and parameters (RFC 9106, second recommendation)."""
-    return PasswordHasher().hash(password)
+    """Return the argon2id hash of a password, with its salt and parameters."""
+    return HASHER.hash(password)
