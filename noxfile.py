@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
 
@@ -27,8 +30,10 @@ PACKAGES = ("imagehost-core", "imagehost-server", "imagehost-client")
 MIN_COVERAGE = {"imagehost_core": 95, "imagehost_client": 95}
 """Minimum coverage of lines and branches per package, in percent."""
 CORE = "tests/core"
+PARTS = (CORE, "tests/server", "tests/client", "tests/contract", "tests/meta")
+"""The directories of the tests that `tests` runs, the longest first."""
 MEASURED = (CORE, "tests/client")
-"""The directories of the tests whose coverage is measured."""
+"""Those of which the coverage is measured."""
 CACHE_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 """The environment of tests. They start hundreds of processes, and without cached bytecode each of them
 compiles every module that it imports: 2.4 instead of 0.85 s of CPU for a server process."""
@@ -50,8 +55,8 @@ DEFAULT = (
 SLOW = "(slow or external) and not faults"
 """Those but the tests marked faults, which expect responses in time, and run with `TIMED`."""
 PARALLEL = ("-n", str(min(8, 2 * (os.cpu_count() or 1))), "--dist=worksteal")
-"""Options of pytest-xdist: two processes a core, because tests wait for servers, syncs and times for half of
-their time. worksteal keeps a module's tests together, and the servers they share."""
+"""Options of pytest-xdist: two processes a core, because tests of engines wait for half of their time.
+worksteal keeps a module's tests together, and the servers they share."""
 WAITING = ("-n", str(min(8, 3 * (os.cpu_count() or 1))), "--dist=worksteal")
 """The same of the tests of `extended`, which wait for most of their time."""
 TIMED = ("-n", str(min(2, os.cpu_count() or 1)), "--dist=loadfile")
@@ -69,22 +74,48 @@ def sync(session: nox.Session, *groups: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests in parallel; arguments go to pytest.
+    """Run the tests, those of each package in a process of its own; arguments go to pytest.
 
     If `CI` is set, the coverage of the core and the client by their own tests is measured, and `engines` adds
     to it. That doubles the time of a test, so that the other tests run without.
     """
     sync(session, "tests")
-    arguments = (*DEFAULT, *PARALLEL)
-    if "CI" not in os.environ or session.posargs:
-        session.run("pytest", *arguments, *session.posargs, env=CACHE_BYTECODE)
+    if session.posargs:
+        session.run("pytest", *DEFAULT, *session.posargs, env=CACHE_BYTECODE)
         return
-    session.run("coverage", "erase")
-    others = [f"--ignore={directory}" for directory in MEASURED]
-    try:
-        session.run("coverage", "run", "-m", "pytest", *MEASURED, *arguments, env=CACHE_BYTECODE)
-    finally:
-        session.run("pytest", "tests", *others, *arguments, env=CACHE_BYTECODE)
+    measured = MEASURED if "CI" in os.environ else ()
+    if measured:
+        session.run("coverage", "erase")
+    run_parts(session, PARTS, measured)
+
+
+def run_parts(session: nox.Session, parts: Sequence[str], measured: Collection[str]) -> None:
+    """Run the default tests of directories in one process each, all at the same time; print what they print.
+
+    A module is imported once. The processes of pytest-xdist each import all modules, and send each other the
+    result of each test: a quarter of the CPU time.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in CACHE_BYTECODE}
+    environment["PATH"] = os.pathsep.join([session.bin, environment["PATH"]])
+
+    def run(part: str) -> subprocess.CompletedProcess[bytes]:
+        coverage = ("-m", "coverage", "run") if part in measured else ()
+        command = (str(Path(session.bin) / "python"), *coverage, "-m", "pytest", part, *DEFAULT)
+        return subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        )
+
+    failed = []
+    with ThreadPoolExecutor(len(parts)) as threads:
+        running = {threads.submit(run, part): part for part in parts}
+        for ended in as_completed(running):
+            session.log(f"pytest {running[ended]}")
+            sys.stdout.buffer.write(ended.result().stdout)
+            sys.stdout.flush()
+            if ended.result().returncode:
+                failed.append(running[ended])
+    if failed:
+        session.error(f"tests failed: {' '.join(sorted(failed))}")
 
 
 @nox.session
