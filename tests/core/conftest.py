@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 from tests.object_store import S3Server, shared_moto_server, shared_s3_server
+from tests.programs import Program
 
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, ImageId
@@ -92,43 +92,6 @@ def album(image: Image) -> Album:
         created_at=datetime(2026, 11, 20, tzinfo=UTC),
         updated_at=datetime(2026, 11, 21, tzinfo=UTC),
     )
-
-
-class Program:
-    """A Python program in a child process, with lines of text as its input and output.
-
-    Args:
-        text: The source of the program; common indentation is removed.
-        arguments: Its `sys.argv`, from 1.
-    """
-
-    def __init__(self, text: str, *arguments: object) -> None:
-        command = [sys.executable, "-c", dedent(text), *map(str, arguments)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-
-    def read_line(self) -> str:
-        """Wait for the next line of the program's output."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"expected a line of the program but it exited with {self._process.wait()}"
-        return line.strip()
-
-    def write_line(self, line: str = "continue") -> None:
-        """Write a line to the program's input."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-
-    def end(self) -> int:
-        """Close the program's input, wait for its exit, and return its exit status."""
-        self._process.communicate()
-        return self._process.returncode
-
-    def kill(self) -> None:
-        """Kill the program with SIGKILL."""
-        self._process.kill()
-        self._process.communicate()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,11 +13,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.open_host import open_host
+from tests.programs import Program
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost, observer
@@ -181,7 +182,6 @@ def test_every_family_is_shown_with_its_help_and_type(origin: str) -> None:
         assert f"# TYPE {family.shown_name} {family.type}\n" in text
 
 
-@settings(max_examples=20)
 @given(st.text("ABCXYZ", min_size=1, max_size=12), st.text(st.characters(codec="ascii"), max_size=40))
 def test_hostile_methods_and_paths_add_no_series(origin: str, method: str, path: str) -> None:
     target = f"{origin}/{httpx2.URL('/').join(path).path if path.isalnum() else path.encode().hex()}"
@@ -206,7 +206,7 @@ def test_the_metrics_are_for_this_machine_or_the_token_only(origin: str) -> None
 
 def test_without_a_setting_no_token_opens_the_metrics(tmp_path: Path) -> None:
     without = ServerSettings(trusted_proxies=("127.0.0.1",))
-    with serving(ImageHost.open(tmp_path / "data"), without) as origin:
+    with serving(open_host(tmp_path / "data"), without) as origin:
         for token in ("None", "x"):
             headers = {**PROXIED, "Authorization": f"Bearer {token}"}
             assert httpx2.get(f"{origin}/metrics", headers=headers).status_code == 403
@@ -219,7 +219,7 @@ def test_a_database_that_fails_hides_only_what_is_read_from_it(
     recorder = Recorder()
     recorder.request("GET", "/x", 200, 0.1, 0, 0)
     recorder.fold()
-    host = ImageHost.open(tmp_path / "data")
+    host = open_host(tmp_path / "data")
     host.close()
     with caplog.at_level(logging.ERROR):
         samples = parse(render_metrics(recorder, host).decode())
@@ -371,7 +371,7 @@ def test_every_kind_of_measurement_is_counted() -> None:
 
 def test_an_application_that_ends_has_counted_all_its_requests(tmp_path: Path) -> None:
     recorder = Recorder()
-    with serving(ImageHost.open(tmp_path / "data"), SETTINGS, recorder) as origin:
+    with serving(open_host(tmp_path / "data"), SETTINGS, recorder) as origin:
         for _ in range(3):
             assert httpx2.get(f"{origin}/healthz", timeout=60).status_code == 200
     (counted,) = (
@@ -401,9 +401,8 @@ recorder.fold()
 recorder.observe(VariantsSwept(int(sys.argv[1])))
 print("counted", flush=True)
 sys.stdin.read()
-os.kill(os.getpid(), 9)
 """
-"""A server process that counts requests, and kills itself at the end of its input."""
+"""A server process that counts requests."""
 
 SCRAPE = """
 import json, sys
@@ -422,16 +421,17 @@ print(json.dumps([generate_latest(HostCollector(recorder)).decode(), errors]))
 @contextmanager
 def process(requests: int, name: str = "", *failed: int) -> Iterator[None]:
     """Let a process count requests, which runs until the block ends, and is killed then."""
-    command = [sys.executable, "-c", PROCESS, str(requests), name, *map(str, failed)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdout is not None
-        assert running.stdout.readline() == b"counted\n"
-        yield
+    running = Program(PROCESS, requests, name, *failed)
+    assert running.read_line() == "counted"
+    yield
+    running.kill()
 
 
 def scrape_all() -> tuple[Samples, list[dict[str, Any]]]:
     """Return the metrics and the latest errors of all processes."""
-    text, errors = json.loads(subprocess.check_output([sys.executable, "-c", SCRAPE]))
+    program = Program(SCRAPE)
+    text, errors = json.loads(program.read_line())
+    program.end()
     return parse(text), errors
 
 
@@ -508,22 +508,20 @@ sys.stdin.read()
 
 @several_processes
 def test_the_folder_of_a_server_that_was_killed_is_removed_by_the_next_and_no_other() -> None:
-    def create(stdin: int) -> tuple[subprocess.Popen[str], Path]:
-        command = [sys.executable, "-c", CREATE_FOLDER]
-        server = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, text=True)
-        assert server.stdout is not None
-        path, mode = server.stdout.readline().split()
+    def create() -> tuple[Program, Path]:
+        server = Program(CREATE_FOLDER)
+        path, mode = server.read_line().split()
         assert mode.endswith("700"), "it is for this user only"
         return server, Path(path)
 
-    running, used = create(subprocess.PIPE)
-    with running:
-        ended, left = create(subprocess.DEVNULL)
-        ended.communicate()
-        last, next_ = create(subprocess.DEVNULL)
-        last.communicate()
-        assert used.is_dir()
-        assert not left.exists()
+    running, used = create()
+    ended, left = create()
+    ended.kill()
+    last, next_ = create()
+    last.kill()
+    assert used.is_dir()
+    assert not left.exists()
+    running.kill()
     for folder in (used, next_):
         rmtree(folder, ignore_errors=True)
 

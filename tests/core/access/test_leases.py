@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.open_host import open_host
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.db.repositories.leases import LeasedDelivery
@@ -20,7 +21,7 @@ from imagehost_core.testing import DEFAULT_NOW, FrozenClock
 from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, RETRY_SCHEDULE, Attempt, SenderLoad
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 EACH_ENGINE = True
 
@@ -153,7 +154,7 @@ def test_an_update_by_the_owner_keeps_what_a_sender_recorded_meanwhile(
         host.webhooks.report([(due, attempt(410))])
         return ["8.8.8.8"]
 
-    with ImageHost.open(host.path, settings=host.settings, clock=host.now, resolve=slowly) as other:
+    with open_host(host.path, settings=host.settings, clock=host.now, resolve=slowly) as other:
         changed = other.webhooks.update(webhook.id, owner="admin", url="https://hooks.example.com/")
     assert (changed.is_active, changed.disabled_reason) == (False, "the endpoint responded with 410 Gone")
     assert host.webhooks.get(webhook.id, owner="admin") == changed
@@ -206,7 +207,7 @@ DIE = """
 def test_the_sender_slot_of_a_killed_process_is_free_at_once(
     tmp_path: Path, program: Callable[..., Program]
 ) -> None:
-    with ImageHost.open(tmp_path, settings=SETTINGS) as host:
+    with open_host(tmp_path, settings=SETTINGS) as host:
         fill(host, host.webhooks.create(owner="admin", url=URL).webhook, 3)
         process = program(DIE, tmp_path)
         assert process.read_line() == "0 3"
@@ -234,12 +235,11 @@ def test_a_sender_works_without_a_slot_when_all_are_taken(
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[tuple[ImageHost, list[Webhook]]]:
     clock = FrozenClock()
-    with ImageHost.open(":memory:", settings=SETTINGS, clock=clock) as host:
+    with open_host(":memory:", settings=SETTINGS, clock=clock) as host:
         created = [host.webhooks.create(owner="admin", url=URL).webhook for _ in range(5)]
         yield host, created
 
 
-@settings(max_examples=30)  # each makes up to 80 durable commits
 @given(
     st.lists(st.integers(0, 2 * MAX_IN_FLIGHT_PER_WEBHOOK), min_size=5, max_size=5),
     st.lists(st.integers(1, 12), min_size=1, max_size=6),

@@ -19,7 +19,7 @@ from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 WRITE = """
     import sys

@@ -19,7 +19,7 @@ from imagehost_core.testing import make_image
 from imagehost_core.uploads import MAX_DESCRIPTION, has_visible_character
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 EACH_ENGINE = True
 

@@ -26,7 +26,7 @@ from imagehost_core.services.images import MAX_IMAGES, BulkStatus
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 EACH_ENGINE = True
 
@@ -355,7 +355,7 @@ def test_no_too_many_or_malformed_items_are_422(host: ImageHost, items: object, 
     assert [error.name for error in caught.value.errors] == [*named, "expires_in"]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wrong=st.sets(st.integers(0, 9)))
 def test_the_details_name_exactly_the_items_that_are_not_allowed(host: ImageHost, wrong: set[int]) -> None:
     image = next(host.images.iter(owner="admin"), None) or host.upload(PNG, owner="admin")

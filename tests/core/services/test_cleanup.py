@@ -21,7 +21,7 @@ from imagehost_core.models import Image
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 PNG = make_image(40, 30)
 PATIENCE = 30

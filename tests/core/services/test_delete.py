@@ -16,7 +16,7 @@ from imagehost_core.steps import advance
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 EACH_ENGINE = True
 

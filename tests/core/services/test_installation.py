@@ -17,6 +17,7 @@ import pytest
 from tests.core.services.conftest import ONE_WORKER
 from tests.core.services.orphans import store_orphan
 from tests.core.test_installation import OPENED
+from tests.open_host import open_host
 
 from imagehost_core import ConflictError, ImageHost, UnavailableError, ValidationError, restore
 from imagehost_core.ids import ImageId
@@ -28,7 +29,7 @@ from imagehost_core.storage import DataLayout
 from imagehost_core.testing import DEFAULT_NOW, make_image
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 PNG = make_image(40, 30)
 Tree = dict[str, bytes]
@@ -65,7 +66,7 @@ def rewrite_database(path: Path, record: InstallationRecord | None) -> None:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data directory with an image, whose database needs no log."""
     data = tmp_path_factory.mktemp("source") / "data"
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         host.upload(PNG, owner="admin")
     return data
 
@@ -116,12 +117,12 @@ def test_no_combination_of_what_belongs_to_several_hosts_is_opened_or_loses_a_fi
                 rewrite(data / "images" / RECORD_NAME, records[store])
         before = tree(data)
         if states in OPENED:
-            with ImageHost.open(data, settings=ONE_WORKER) as host:
+            with open_host(data, settings=ONE_WORKER) as host:
                 host.maintenance.collect_garbage()
             assert {name for name in before if name.startswith("images/")} <= set(tree(data)), states
         else:
             with pytest.raises(ConflictError):
-                ImageHost.open(data, settings=ONE_WORKER)
+                open_host(data, settings=ONE_WORKER)
             after = tree(data)
             unchanged = {name for name in before if not name.startswith("imagehost.sqlite3")}
             assert {name: after.get(name) for name in unchanged} == {
@@ -134,7 +135,7 @@ def test_no_combination_of_what_belongs_to_several_hosts_is_opened_or_loses_a_fi
 def test_a_directory_with_what_no_host_has_created_is_refused_by_name(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"old data")
     with pytest.raises(ConflictError, match=f"contains {name}, which"):
-        ImageHost.open(tmp_path, settings=ONE_WORKER)
+        open_host(tmp_path, settings=ONE_WORKER)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -142,10 +143,10 @@ def test_a_new_volume_with_settings_and_hidden_files_is_empty(tmp_path: Path) ->
     (tmp_path / "lost+found").mkdir()
     for name in ("imagehost.toml", ".profile"):
         (tmp_path / name).write_bytes(b"")
-    ImageHost.open(tmp_path, settings=ONE_WORKER).close()
+    open_host(tmp_path, settings=ONE_WORKER).close()
     # A directory of a host may have others.
     (tmp_path / "cert.pem").write_bytes(b"")
-    ImageHost.open(tmp_path, settings=ONE_WORKER).close()
+    open_host(tmp_path, settings=ONE_WORKER).close()
 
 
 def test_a_database_of_a_newer_version_is_refused_before_it_is_changed(data: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_database_of_a_newer_version_is_refused_before_it_is_changed(data: Pat
         )
     before = (data / "imagehost.sqlite3").read_bytes()
     with pytest.raises(ConflictError, match=r"from_the_future'; install imagehost 9\.0\.0"):
-        ImageHost.open(data, settings=ONE_WORKER)
+        open_host(data, settings=ONE_WORKER)
     assert (data / "imagehost.sqlite3").read_bytes() == before
 
 
@@ -179,7 +180,7 @@ CREATE = """
                     os.kill(os.getpid(), signal.SIGKILL)
 
         sys.addaudithook(die)
-        ImageHost.open(data).close()
+        open_host(data).close()
 
     for line in sys.stdin:
         number, data = line.split()
@@ -203,7 +204,7 @@ def test_a_creation_that_is_killed_anywhere_is_continued_by_the_next_start(
         data = tmp_path / str(number)
         kills.write_line(f"{number} {data}")
         outcome = kills.read_line()
-        with ImageHost.open(data, settings=ONE_WORKER) as host:
+        with open_host(data, settings=ONE_WORKER) as host:
             assert [account.name for account in host.accounts.list()] == ["admin"]
         assert record_of(data) == parse_record((data / "images" / RECORD_NAME).read_bytes(), "images")
         shutil.rmtree(data)
@@ -223,7 +224,7 @@ def test_an_empty_database_beside_images_deletes_none_of_them(data: Path) -> Non
     (data / "imagehost.sqlite3").unlink()
     before = tree(data)
     with pytest.raises(ConflictError, match="it is empty; check IMAGEHOST_DATABASE"):
-        ImageHost.open(data, settings=ONE_WORKER)
+        open_host(data, settings=ONE_WORKER)
     assert {name: value for name, value in tree(data).items() if name in before} == before
 
 
@@ -231,7 +232,7 @@ def test_an_empty_database_beside_images_deletes_none_of_them(data: Path) -> Non
 def test_a_host_whose_store_or_database_is_swapped_while_it_runs_collects_nothing(
     data: Path, changed: str
 ) -> None:
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         store_orphan(host._context)
         mark(host)
         other = record_of(data).begin(DEFAULT_NOW)
@@ -248,7 +249,7 @@ def test_a_host_whose_store_or_database_is_swapped_while_it_runs_collects_nothin
 
 
 def test_a_deletion_is_not_finished_on_a_store_that_was_swapped(data: Path) -> None:
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         image = next(host.images.iter(owner="admin"))
         with host._context.records.database.transaction() as transaction:
             host._context.records.images.insert_tombstone(transaction, image, DEFAULT_NOW)
@@ -259,7 +260,7 @@ def test_a_deletion_is_not_finished_on_a_store_that_was_swapped(data: Path) -> N
 
 
 def test_more_than_100_images_without_a_record_and_2_percent_are_collected_only_by_a_flag(data: Path) -> None:
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         for _ in range(101):
             store_orphan(host._context)
         mark(host)
@@ -276,7 +277,7 @@ def test_more_than_100_images_without_a_record_and_2_percent_are_collected_only_
 
 
 def test_the_flag_collects_many(data: Path) -> None:
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         for _ in range(101):
             store_orphan(host._context)
         assert len(host.maintenance.collect_garbage(allow_many=True).orphans) == 101
@@ -291,10 +292,10 @@ def test_data_without_a_record_are_adopted_by_a_command(data: Path) -> None:
     (data / RECORD_NAME).unlink()
     (data / "images" / RECORD_NAME).unlink()
     with pytest.raises(ConflictError, match="`imagehost adopt`"):
-        ImageHost.open(data, settings=ONE_WORKER)
+        open_host(data, settings=ONE_WORKER)
     adoption = adopt(data)
     assert (adoption.image_count, adoption.missing, adoption.unrecorded) == (1, 0, 0)
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         assert list(host.check()) == []
     assert record_of(data) == adoption.record
 
@@ -305,7 +306,7 @@ def test_a_database_without_the_table_of_the_record_is_adopted(data: Path) -> No
     (data / RECORD_NAME).unlink()
     (data / "images" / RECORD_NAME).unlink()
     adopt(data)
-    ImageHost.open(data, settings=ONE_WORKER).close()
+    open_host(data, settings=ONE_WORKER).close()
 
 
 def test_a_database_and_a_store_without_a_common_image_are_adopted_by_force_only(data: Path) -> None:
@@ -314,7 +315,7 @@ def test_a_database_and_a_store_without_a_common_image_are_adopted_by_force_only
         adopt(data)
     adoption = adopt(data, force=True)
     assert adoption.missing == 1
-    ImageHost.open(data, settings=ONE_WORKER).close()
+    open_host(data, settings=ONE_WORKER).close()
 
 
 def test_an_adoption_begins_an_incarnation_that_other_hosts_do_not_collect_from(data: Path) -> None:
@@ -343,26 +344,26 @@ def backed_up(host: ImageHost, **options: object) -> tuple[io.BytesIO, BackupInf
 
 
 def test_a_restored_host_is_a_new_incarnation_of_the_same_installation(data: Path, tmp_path: Path) -> None:
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         stream, info = backed_up(host)
     assert info.installation == record_of(data)
     result = restore([stream], tmp_path / "copy")
     assert record_of(tmp_path / "copy") == result.record
     assert result.record.id == record_of(data).id
     assert result.record.incarnation != record_of(data).incarnation
-    with ImageHost.open(tmp_path / "copy", settings=ONE_WORKER) as host:
+    with open_host(tmp_path / "copy", settings=ONE_WORKER) as host:
         assert list(host.check()) == []
 
 
 def test_an_increment_since_a_backup_of_another_host_or_incarnation_is_refused(
     data: Path, tmp_path: Path
 ) -> None:
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         stream, info = backed_up(host)
         full = stream.getvalue()
         increment, _ = backed_up(host, since=info)
     restore([stream, increment], tmp_path / "copy")
-    with ImageHost.open(tmp_path / "copy", settings=ONE_WORKER) as host:
+    with open_host(tmp_path / "copy", settings=ONE_WORKER) as host:
         with pytest.raises(ConflictError, match="take a full backup"):
             backed_up(host, since=info)
         later, _ = backed_up(host, since=info.created_at)
@@ -373,8 +374,8 @@ def test_an_increment_since_a_backup_of_another_host_or_incarnation_is_refused(
 
 def test_a_moved_host_refuses_changes_and_is_taken_back_by_an_adoption(data: Path) -> None:
     with (
-        ImageHost.open(data, settings=ONE_WORKER) as host,
-        ImageHost.open(data, settings=ONE_WORKER) as other,
+        open_host(data, settings=ONE_WORKER) as host,
+        open_host(data, settings=ONE_WORKER) as other,
     ):
         image = next(host.images.iter(owner="admin"))
         backed_up(host, move=True)
@@ -385,9 +386,9 @@ def test_a_moved_host_refuses_changes_and_is_taken_back_by_an_adoption(data: Pat
                 each.images.delete(image.id)
             assert each.render(image.id, "w=20").width == 20
     with pytest.raises(ConflictError, match="take the move back with `imagehost adopt`"):
-        ImageHost.open(data, settings=ONE_WORKER)
+        open_host(data, settings=ONE_WORKER)
     adopt(data)
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         host.images.delete(image.id)
 
 
@@ -396,7 +397,7 @@ def test_a_move_that_fails_is_taken_back(data: Path) -> None:
         def write(self, *_: object) -> int:
             raise BrokenPipeError
 
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         with pytest.raises(BrokenPipeError):
             host.backups.write(BrokenStream(), move=True)
         host.upload(PNG, owner="admin")
@@ -404,7 +405,7 @@ def test_a_move_that_fails_is_taken_back(data: Path) -> None:
 
 def test_records_are_restored_beside_images_that_stay_and_what_is_newer_is_not_collected(data: Path) -> None:
     layout = DataLayout(data)
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         stream, _ = backed_up(host, records_only=True)
         newer = host.upload(PNG, owner="admin")
     with pytest.raises(ConflictError, match=r"contains imagehost\.sqlite3"):
@@ -413,21 +414,21 @@ def test_records_are_restored_beside_images_that_stay_and_what_is_newer_is_not_c
         path.unlink()
     stream.seek(0)
     record = restore([stream], data, records_only=True).record
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         assert len(list(host.images.iter(owner="admin"))) == 1
         mark(host)
         assert host.maintenance.cleanup() == ()
         assert host.maintenance.collect_garbage().orphans == ()
         assert host._context.files.blobs.has(newer.id)
         assert host.maintenance.collect_garbage(allow_newer=True).orphans == (newer.id,)
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         assert host._context.installation.record.backup_at is None
     assert record_of(data).is_same(record)
     assert layout.images.exists()
 
 
 def test_a_backup_of_the_records_is_restored_as_such_only(data: Path, tmp_path: Path) -> None:
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         stream, info = backed_up(host, records_only=True)
     assert (info.image_count, info.records_only) == (0, True)
     with pytest.raises(ValidationError, match="without them"):
@@ -440,7 +441,7 @@ def test_a_backup_of_the_records_is_restored_as_such_only(data: Path, tmp_path: 
 
 def test_a_backup_of_a_newer_format_is_refused(data: Path, tmp_path: Path) -> None:
     newer = attrs.evolve(record_of(data), format=99, reader="9.0.0")
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         service = attrs.evolve(host.backups, installation=newer)
         stream = io.BytesIO()
         service.write(stream)

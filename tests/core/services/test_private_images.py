@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import attrs
 import pytest
 from tests.core.services.conftest import Stores
+from tests.open_host import open_host
 
 from imagehost_core import (
     AUTO,
@@ -27,7 +28,7 @@ from imagehost_core.settings import DeliverySettings, PrivateDelivery, Rendering
 from imagehost_core.testing import FrozenClock, make_image
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 ONE_WORKER = Settings(base_url="https://img.example/v1", rendering=RenderingSettings(processes=1))
 PNG = make_image(400, 300)
@@ -151,7 +152,7 @@ def test_a_parameter_of_a_signed_url_is_not_misspelled(host: ImageHost, private:
 
 def test_a_signed_url_expires(tmp_path: Path) -> None:
     clock = FrozenClock()
-    with ImageHost.open(tmp_path, settings=ONE_WORKER, clock=clock) as host:
+    with open_host(tmp_path, settings=ONE_WORKER, clock=clock) as host:
         image = host.upload(PNG, owner="admin", is_public=False)
         path, query = parts(host.images.signed_url(image.id, "w=40", expires_in=60))
         clock.advance(seconds=59)
@@ -183,7 +184,7 @@ def test_signatures_are_valid_in_every_process_and_after_a_restart(
     image = first.upload(PNG, owner="admin", is_public=False)
     path, query = parts(first.images.signed_url(image.id, "w=40"))
     assert second.delivery.resolve(path, query).key is not None
-    with ImageHost.open(tmp_path / "another", settings=ONE_WORKER) as stranger:
+    with open_host(tmp_path / "another", settings=ONE_WORKER) as stranger:
         assert stores(stranger).secret != stores(first).secret
 
 
@@ -196,7 +197,7 @@ def test_a_truncated_secret_stops_the_start(tmp_path: Path, content: bytes) -> N
     """Anyone could sign with a secret known to be empty."""
     (tmp_path / "secret").write_bytes(content)
     with pytest.raises(ValueError, match="expected at least 32 bytes"):
-        ImageHost.open(tmp_path, settings=ONE_WORKER)
+        open_host(tmp_path, settings=ONE_WORKER)
     assert list((tmp_path / "staging").iterdir()) == []
 
 
@@ -204,7 +205,7 @@ def test_a_truncated_secret_stops_the_start(tmp_path: Path, content: bytes) -> N
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageHost]:
     """A host where transforms must be signed."""
     settings = with_delivery(require_signed=True)
-    with ImageHost.open(tmp_path_factory.mktemp("strict"), settings=settings) as created:
+    with open_host(tmp_path_factory.mktemp("strict"), settings=settings) as created:
         yield created
 
 

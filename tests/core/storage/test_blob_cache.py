@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.storage.stored_bytes import stored_bytes
 
@@ -25,7 +25,7 @@ from imagehost_core.ids import ImageId
 from imagehost_core.storage import MASTER, DataLayout, StagingArea
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 ID = ImageId("abCD0123456789xy")
 OTHER = ImageId("zz" + "0" * 14)
@@ -190,7 +190,6 @@ def test_a_download_in_progress_does_not_bring_back_a_deleted_image(
     assert [path for path in layout.cache.rglob("*") if path.is_file()] == []
 
 
-@settings(max_examples=40)
 @given(
     sizes=st.lists(st.integers(0, 400), max_size=30),
     limit=st.integers(0, 1_000),

@@ -15,7 +15,7 @@ from imagehost_core.coordination.generations import GenerationTable
 from imagehost_core.coordination.locks import LockManager, stripe
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 KEY = "abCD0123456789xy"
 CHANGE = """

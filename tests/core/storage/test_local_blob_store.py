@@ -14,7 +14,7 @@ from imagehost_core.ids import ImageId
 from imagehost_core.storage import MASTER, DataLayout, LocalBlobStore, StagingArea
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 ID = ImageId("abCD0123456789xy")
 STORE = """

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from imagehost_core.coordination.locks import STRIPES, LockManager, lock_file, stripe, unlock_file
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 HOLD = """
     import sys

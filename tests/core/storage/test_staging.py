@@ -18,7 +18,7 @@ from imagehost_core.limits import MAX_FILE_BYTES
 from imagehost_core.storage import DataLayout, StagedFile, StagingArea
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 STAGE = """
     import sys

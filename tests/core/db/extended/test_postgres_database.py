@@ -30,7 +30,7 @@ from imagehost_core.limits import Window
 from imagehost_core.settings import SettingsError
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 pytestmark = pytest.mark.external
 

@@ -34,7 +34,7 @@ from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 RESTORED_FILES = {"installation.json", "imagehost.sqlite3", "images", "secret"}
 LARGE = make_image(1_400, 1_100)

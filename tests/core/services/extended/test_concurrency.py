@@ -14,7 +14,7 @@ from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 PNG = make_image(40, 30)
 ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))

@@ -19,7 +19,7 @@ from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 ONE_WORKER = Settings(rendering=RenderingSettings(processes=1))
 PNG = make_image(40, 30)

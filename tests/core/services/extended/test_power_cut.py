@@ -15,7 +15,7 @@ from imagehost_core.settings import RenderingSettings, StorageSettings
 from imagehost_core.testing import make_image
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Program
+    from tests.programs import Program
 
 pytestmark = pytest.mark.faults
 
