@@ -154,6 +154,7 @@ def test_a_different_checksum_is_an_error_with_both(kind: str) -> None:
     assert "0" * 64 in caught.value.details
 
 
+@pytest.mark.usefixtures("new_host")
 def test_uploads_with_the_same_idempotency_key_are_stored_once(call: Caller, host: FakeImageHost) -> None:
     images = [call(lambda client: client.upload(make_png(), idempotency_key="k")) for _ in range(2)]
     assert images[0] == images[1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_client import _wire, errors, models
@@ -98,7 +98,6 @@ ALL = [
 
 
 @pytest.mark.parametrize("kind", ALL)
-@settings(max_examples=20)
 @given(data=st.data())
 def test_records_round_trip_through_json(kind: type[Any], data: st.DataObject) -> None:
     record = data.draw(records(kind))
@@ -114,7 +113,6 @@ def test_records_round_trip_through_json(kind: type[Any], data: st.DataObject) -
 
 
 @pytest.mark.parametrize("kind", ALL)
-@settings(max_examples=20)
 @given(
     data=st.data(), extra=st.dictionaries(st.text(min_size=1).map(lambda name: f"new_{name}"), st.integers())
 )

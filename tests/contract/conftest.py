@@ -56,7 +56,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test on all backends, and on the server with both clients."""
+    """Run each test on the server with the sync client; marked slow with the other one, external on hosts."""
     if "backend" not in metafunc.fixturenames:
         return
     external = pytest.mark.external
@@ -65,7 +65,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("backend", ["server", hosts], indirect=True)
         return
     hosts = pytest.param(SEVERAL_HOSTS, "async", marks=external)
-    clients = [("server", "sync"), ("server", "async"), hosts]
+    clients = [("server", "sync"), pytest.param("server", "async", marks=pytest.mark.slow), hosts]
     metafunc.parametrize(("backend", "connect"), clients, indirect=True)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 import pytest
+from tests.open_host import open_host
 
 from imagehost_core import HostClosedError, ImageHost, ImageHostError, NotFoundError, Settings, Transform
 from imagehost_core.maintenance.importers.service import ImportSource
@@ -130,7 +131,7 @@ def test_every_verb_of_a_closed_host_and_of_services_that_were_kept_refuses_and_
     tmp_path: Path,
 ) -> None:
     settings = Settings(base_url="https://img.example/v1")
-    with ImageHost.open(tmp_path / "data", settings=settings) as host:
+    with open_host(tmp_path / "data", settings=settings) as host:
         given, kept = arguments(host), verbs(host)
     said = refusals(kept, given)
     assert len(kept) > 80
@@ -141,7 +142,7 @@ def test_every_verb_of_a_closed_host_and_of_services_that_were_kept_refuses_and_
 
 
 def test_a_closed_host_keeps_its_values_and_can_be_closed_again(tmp_path: Path) -> None:
-    host = ImageHost.open(tmp_path / "data", settings=Settings(base_url="https://img.example/v1"))
+    host = open_host(tmp_path / "data", settings=Settings(base_url="https://img.example/v1"))
     host.close()
     host.close()
     assert host.path == tmp_path / "data"
@@ -187,12 +188,12 @@ with ImageHost.open({str(tmp_path / "data")!r}, settings=settings) as host:
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
     """An open host."""
-    with ImageHost.open() as opened:
+    with open_host() as opened:
         yield opened
 
 
 def test_the_record_of_a_deleted_account_as_owner_is_a_named_error_of_every_verb(tmp_path: Path) -> None:
-    with ImageHost.open(tmp_path / "data") as host:
+    with open_host(tmp_path / "data") as host:
         host.accounts.create("other", role="operator")
         given = arguments(host) | {"name": "B"}
         every = {

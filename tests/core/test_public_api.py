@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import pytest
+from tests.open_host import open_host
 
 import imagehost_core
 from imagehost_core import ImageHost, UploadKeywords
-from imagehost_core.testing import memory_host
 
 PURE = ["transform", "limits", "events", "uploads", "webhooks", "settings"]
 HEAVY_MODULES = {"PIL", "pillow_avif", "sqlite3", "sqlite_utils", "cattrs"}
@@ -165,7 +165,7 @@ def importable_from(kind: Any) -> str | None:
 
 
 def test_every_type_of_a_public_signature_can_be_imported_from_a_public_module() -> None:
-    with memory_host() as host:
+    with open_host() as host:
         services = [type(value) for name, value in vars(host).items() if not name.startswith("_")]
     exported = [getattr(imagehost_core, name) for name in imagehost_core.__all__]
     rules = [

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 from attrs import frozen
+from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 
 from imagehost_core import ImageHost
@@ -111,7 +112,7 @@ class Service:
 
     def invalid_tokens(self) -> dict[str, str | None]:
         """Return invalid tokens, by the reason."""
-        with ImageHost.open(self.host.path, clock=lambda: utc_now() - timedelta(hours=1)) as past:
+        with open_host(self.host.path, clock=lambda: utc_now() - timedelta(hours=1)) as past:
             expires_at = utc_now() - timedelta(minutes=30)
             expired = past.keys.create(owner="ann", expires_at=expires_at).token
         revoked = self.host.keys.create(owner="ann")

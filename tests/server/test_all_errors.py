@@ -213,7 +213,7 @@ BODIES: dict[str, tuple[dict[str, list[object]], dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("route", BODIES)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_details_name_exactly_the_members_that_are_not_allowed(
     session: httpx2.Client, image_id: str, route: str, data: st.DataObject

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from PIL import Image as PILImage
+from tests.open_host import open_host
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
@@ -24,7 +25,7 @@ from imagehost_server.middleware.security import SecurityMiddleware
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    with ImageHost.open() as opened:
+    with open_host() as opened:
         yield opened
 
 
@@ -203,7 +204,7 @@ async def test_a_whole_master_is_left_to_nginx(
     is_left: bool, headers: list[tuple[bytes, bytes]], options: dict[str, Any]
 ) -> None:
     settings = Settings(delivery=DeliverySettings(accel_redirect="/files/"))
-    with ImageHost.open(settings=settings) as host:
+    with open_host(settings=settings) as host:
         image = host.upload(make_image(64, 48), owner="admin")
         app = application(host, trusted_proxies=["127.0.0.1"])
         _, received, body = await request(app, image, *headers, **{"query": b""} | options)
@@ -216,7 +217,7 @@ async def test_a_whole_master_is_left_to_nginx(
 @pytest.mark.anyio
 async def test_a_private_master_is_not_left_to_nginx() -> None:
     settings = Settings(delivery=DeliverySettings(accel_redirect="/files/", private=PrivateDelivery.UNLISTED))
-    with ImageHost.open(settings=settings) as host:
+    with open_host(settings=settings) as host:
         image = host.upload(make_image(64, 48), owner="admin", is_public=False)
         app = application(host, trusted_proxies=["127.0.0.1"])
         status, headers, body = await request(app, image, NGINX, query=b"")
@@ -226,7 +227,7 @@ async def test_a_private_master_is_not_left_to_nginx() -> None:
 @pytest.mark.anyio
 async def test_a_master_that_browsers_would_show_sideways_is_not_left_to_nginx() -> None:
     settings = Settings(delivery=DeliverySettings(accel_redirect="/files/"))
-    with ImageHost.open(settings=settings) as host:
+    with open_host(settings=settings) as host:
         image = host.upload(make_image(64, 48), owner="admin", format="webp")
         file = BytesIO()
         exif = PILImage.Exif()

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.open_host import open_host
 
-from imagehost_core import ImageHost, NotFoundError, RateLimitError, UnauthorizedError
+from imagehost_core import NotFoundError, RateLimitError, UnauthorizedError
 from imagehost_core.models import LimitOverrides
 from imagehost_core.settings import settings_from_environment
 from imagehost_core.testing import make_image
@@ -33,7 +34,7 @@ def run(data: Path, *args: str, stdin: str = "", status: int = 0) -> str:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    ImageHost.open(tmp_path / "data").close()
+    open_host(tmp_path / "data").close()
     return tmp_path / "data"
 
 
@@ -51,23 +52,23 @@ def test_users_are_created_and_listed(data: Path) -> None:
 
 def test_a_password_is_generated_or_prompted_for(data: Path) -> None:
     generated = run(data, "users", "create", "ada").splitlines()[-1]
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         assert verify_password(host.accounts.password_hash("ada"), generated)
         session = host.sessions.create(host.accounts.get("ada"))
     chosen = "correct horse"
     assert chosen not in run(data, "users", "set-password", "ada", stdin=f"{chosen}\n{chosen}\n")
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         assert verify_password(host.accounts.password_hash("ada"), chosen)
         assert not verify_password(host.accounts.password_hash("ada"), generated)
         with pytest.raises(UnauthorizedError):
             host.authenticate(session.token)
     other = run(data, "users", "set-password", "ada", "--generate").splitlines()[-1]
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         assert verify_password(host.accounts.password_hash("ada"), other)
 
 
 def test_all_signed_urls_of_an_account_are_ended(data: Path) -> None:
-    with ImageHost.open(data, settings=load(data, {}, {})[0]) as host:
+    with open_host(data, settings=load(data, {}, {})[0]) as host:
         image = host.upload(make_image(8, 8), owner="admin", is_public=False)
         path, _, query = host.images.signed_url(image).rpartition("/")[2].partition("?")
         assert host.delivery.resolve(path, query).image == image
@@ -81,7 +82,7 @@ def test_a_password_that_is_too_short_is_an_error_without_the_password(data: Pat
     error = run(data, "users", "create", "ada", "--prompt", stdin="hunter2\nhunter2\n", status=1)
     assert "at least 8 characters" in error
     assert "hunter2" not in error
-    with ImageHost.open(data) as host, pytest.raises(NotFoundError):
+    with open_host(data) as host, pytest.raises(NotFoundError):
         host.accounts.get("ada")
 
 
@@ -90,16 +91,16 @@ def test_an_account_can_be_suspended_and_its_suspension_ended(data: Path) -> Non
     token = run(data, "keys", "create", "--user", "ada").strip()
     assert "suspended=true" in run(data, "users", "update", "ada", "--suspend")
     assert "suspended" in run(data, "users", "list")
-    with ImageHost.open(data) as host, pytest.raises(UnauthorizedError):
+    with open_host(data) as host, pytest.raises(UnauthorizedError):
         host.authenticate(token)
     assert "suspended=false" in run(data, "users", "update", "ada", "--unsuspend")
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         assert host.authenticate(token).account.name == "ada"
 
 
 def test_limits_of_an_account_can_be_overridden_one_by_one(data: Path) -> None:
     run(data, "users", "create", "ada", "--limit", "api_per_minute=5", "--quota", "0")
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         assert host.accounts.get("ada").limits == LimitOverrides(api_per_minute=5, quota_bytes=0)
     output = run(data, "users", "update", "ada", "--limit", "api_per_hour=7", "--quota", "default")
     assert output.split() == [
@@ -112,7 +113,7 @@ def test_limits_of_an_account_can_be_overridden_one_by_one(data: Path) -> None:
         "bulk_ids_per_minute=default",
         "quota_bytes=default",
     ]
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         assert host.accounts.get("ada").limits == LimitOverrides(api_per_minute=5, api_per_hour=7)
 
 
@@ -126,7 +127,7 @@ def test_an_invalid_limit_is_an_error(data: Path, wrong: str) -> None:
 
 def test_the_command_of_a_429_raises_the_limit_of_the_account(data: Path) -> None:
     run(data, "users", "create", "ada", "--limit", "uploads_per_minute=1")
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         account = host.accounts.get("ada")
         host.rate_limiter.admit(account, upload=True)
         refused = host.rate_limiter.admit(account, upload=True)
@@ -143,7 +144,7 @@ def test_the_command_of_a_429_raises_the_limit_of_the_account(data: Path) -> Non
 
 def test_the_first_start_prints_the_command_that_raises_the_limit_of_uploads(tmp_path: Path) -> None:
     data = tmp_path / "my data"
-    with ImageHost.open(data, settings=load(data, {}, {})[0]) as host:
+    with open_host(data, settings=load(data, {}, {})[0]) as host:
         credentials = create_initial_credentials(host, data)
     assert credentials is not None
     *_, line = credentials.text().splitlines()
@@ -166,7 +167,7 @@ def test_the_first_start_prints_the_command_that_raises_the_limit_of_uploads(tmp
 )
 def test_a_quota_is_a_size(data: Path, text: str, quota: int | None) -> None:
     run(data, "users", "update", "admin", "--quota", text)
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         assert host.accounts.get("admin").limits.quota_bytes == quota
 
 
@@ -185,12 +186,12 @@ def test_roles_are_given_and_taken_and_the_last_operator_stays(data: Path) -> No
 
 
 def test_an_account_is_deleted_with_all_its_images_after_confirmation(data: Path) -> None:
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         image = host.upload(make_image(8, 8), owner=host.accounts.get_or_create("ada"))
     declined = CliRunner().invoke(main, ["users", "delete", "ada", "--data", str(data)], input="n\n")
     assert (declined.exit_code, "1 image (" in declined.stderr) == (1, True)
     run(data, "users", "delete", "ada", stdin="y\n")
-    with ImageHost.open(data) as host, pytest.raises(NotFoundError):
+    with open_host(data) as host, pytest.raises(NotFoundError):
         host.images.get(image.id)
     assert "unknown" in run(data, "users", "delete", "unknown", "--yes", status=1)
 
@@ -199,7 +200,7 @@ def test_keys_create_prints_only_the_token_of_a_key_with_the_named_scopes(data: 
     flags = ("--name", "phone", "--scope", "images:read", "--scope", "albums:read")
     token = imagehost("keys", "create", "--user", "admin", "--data", data, *flags).stdout
     assert re.fullmatch(r"ihk_[0-9A-Za-z]{36}\n", token)
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         principal = host.authenticate(token.strip())
         (key,) = host.keys.list(owner="admin")
     assert {scope.value for scope in principal.scopes} == {"images:read", "albums:read"}
@@ -222,7 +223,7 @@ def test_a_key_expires_after_a_duration_or_at_a_timestamp(
 ) -> None:
     run(data, "keys", "create", "--user", "admin", "--expires", expires)
     run(data, "keys", "create", "--user", "admin", "--expires", "2100-01-02T03:04:05Z")
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         at_timestamp, after_duration = host.keys.list(owner="admin")
     assert at_timestamp.expires_at == datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert after_duration.expires_at is not None
@@ -254,7 +255,7 @@ def test_the_error_of_an_invalid_expiry_names_both_forms(data: Path) -> None:
 
 def test_keys_are_listed_with_their_state_and_can_be_revoked(data: Path) -> None:
     tokens = [run(data, "keys", "create", "--user", "admin", "--name", f"key\t{n}").strip() for n in range(3)]
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         ids = [key.id for key in host.keys.list(owner="admin")]
     run(data, "keys", "delete", "--user", "admin", ids[0])
     rows = [line.split("\t") for line in run(data, "keys", "list", "--user", "admin").splitlines()]
@@ -263,7 +264,7 @@ def test_keys_are_listed_with_their_state_and_can_be_revoked(data: Path) -> None
     assert [row[-1] for row in rows] == ["key?2", "key?1", "key?0"]
     assert all(row[3:5] == ["never", "never"] for row in rows)
     assert not any(token in row for token in tokens for row in rows)
-    with ImageHost.open(data) as host, pytest.raises(UnauthorizedError):
+    with open_host(data) as host, pytest.raises(UnauthorizedError):
         host.authenticate(tokens[2])
     run(data, "users", "create", "ada")
     assert "expected the id of one of your API keys" in run(
@@ -272,7 +273,7 @@ def test_keys_are_listed_with_their_state_and_can_be_revoked(data: Path) -> None
 
 
 def test_more_keys_than_one_page_are_all_listed(data: Path) -> None:
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         for _ in range(101):
             host.keys.create(owner="admin")
     assert len(run(data, "keys", "list", "--user", "admin").splitlines()) == 101

@@ -14,8 +14,8 @@ from subprocess import CompletedProcess
 import click
 import pytest
 from click.testing import CliRunner
+from tests.open_host import open_host
 
-from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main
 
@@ -25,7 +25,7 @@ Command = Callable[..., CompletedProcess[str]]
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data directory."""
-    ImageHost.open(tmp_path / "data").close()
+    open_host(tmp_path / "data").close()
     return tmp_path / "data"
 
 
@@ -49,7 +49,7 @@ def test_a_directory_is_imported_and_what_is_not_taken_is_printed(
         "omitted: photos/notes.txt: not a JPEG, PNG, WebP or GIF",
         "2 imported, 0 unchanged, 1 omitted, 0 failed",
     ]
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         images = {image.id: image for image in host.images.iter(owner="admin")}
     with mapping.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -110,7 +110,7 @@ def test_wrong_arguments_are_explained(data: Path, photos: Path, arguments: list
 
 
 def test_a_full_quota_says_how_to_continue(data: Path, photos: Path) -> None:
-    with ImageHost.open(data) as host:
+    with open_host(data) as host:
         host.accounts.update("admin", quota_bytes=1)
     result = CliRunner().invoke(main, ["import", str(photos), "--data", str(data)])
     assert result.exit_code == 1

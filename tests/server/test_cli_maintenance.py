@@ -17,8 +17,9 @@ from pathlib import Path
 import attrs
 import pytest
 from click.testing import CliRunner, Result
+from tests.open_host import open_host
 
-from imagehost_core import GarbageReport, ImageHost
+from imagehost_core import GarbageReport
 from imagehost_core.coordination.locks import LockManager
 from imagehost_core.maintenance.check.findings import FindingKind
 from imagehost_core.storage.layout import DataLayout
@@ -31,7 +32,7 @@ from imagehost_server.cli.main import main
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with two images."""
     path = tmp_path_factory.mktemp("fsck") / "data"
-    with ImageHost.open(path) as host:
+    with open_host(path) as host:
         for seed in range(2):
             host.upload(make_image(30, 20, seed=seed), owner="admin", filename=f"{seed}.png")
     return path

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.open_host import open_host
 from tests.server.fake_server import FakeServer, FakeTransport, ParsedResponse
 from tests.server.in_process import serving
 
@@ -60,7 +61,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def host(data: Path, clock: FrozenClock) -> ImageHost:
-    return ImageHost.open(data, settings=settings_with("*"), clock=clock)
+    return open_host(data, settings=settings_with("*"), clock=clock)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def listed() -> Iterator[httpx2.Client]:
     """A client of a server that allows two origins."""
     settings = settings_with(PAGE, "http://localhost:3000")
     with (
-        serving(ImageHost.open(settings=settings), settings) as origin,
+        serving(open_host(settings=settings), settings) as origin,
         httpx2.Client(base_url=origin, timeout=60) as client,
     ):
         yield client
@@ -228,7 +229,7 @@ def test_errors_of_the_protocol_are_readable(path: str, status: int, allowed: st
             server.connect(FakeTransport()).data_received(request)
         return await server.request(FakeTransport(), [request])
 
-    with ImageHost.open() as host:
+    with open_host() as host:
         response = ParsedResponse.parse(asyncio.run(respond(FakeServer(create_app(host, settings)))))
     assert response.status == status
     assert response.headers.get("access-control-allow-origin") == allowed
@@ -361,7 +362,7 @@ def test_only_listed_origins_are_allowed(origins: list[str], text: str) -> None:
 def test_no_origins_disable_cors() -> None:
     settings = settings_with()
     with (
-        serving(ImageHost.open(settings=settings), settings) as origin,
+        serving(open_host(settings=settings), settings) as origin,
         httpx2.Client(base_url=origin, headers=PREFLIGHT) as client,
     ):
         for method in ("GET", "OPTIONS"):

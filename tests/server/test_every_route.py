@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
+from tests.open_host import open_host
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
@@ -49,7 +50,7 @@ def concrete(path: str) -> str:
 
 @pytest.fixture(scope="module")
 def host() -> ImageHost:
-    return ImageHost.open(settings=SETTINGS)
+    return open_host(settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")

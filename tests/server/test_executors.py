@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import ImageHost
@@ -250,7 +250,6 @@ async def test_owners_of_threads_leave_as_many_free_as_each_of_them_holds(
     assert await limiter.run(0, int) == 0
 
 
-@settings(max_examples=30)
 @given(threads=st.integers(1, 9), owners=st.lists(st.integers(0, 5), min_size=1, max_size=20))
 def test_an_owner_of_threads_gets_another_one_exactly_if_more_are_free_than_it_holds(
     threads: int, owners: list[int]
@@ -330,7 +329,6 @@ async def test_requests_that_wait_for_another_one_with_their_idempotency_key_hol
     assert statuses[409] == DATABASE_THREADS + 1
 
 
-@settings(max_examples=60)
 @given(
     places=st.integers(0, 30),
     keys=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), max_size=60),
@@ -350,7 +348,6 @@ def test_a_client_gets_a_place_exactly_if_its_owner_leaves_more_free_than_the_cl
     assert taken == held.total()
 
 
-@settings(max_examples=60)
 @given(
     others=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("wxyz")), max_size=60),
     served=st.integers(0, 20),
@@ -372,7 +369,6 @@ def test_a_client_waits_for_one_turn_of_each_other_client_of_its_owner_and_of_ea
     assert max(Counter(item for item in before if item[0] == "a").values(), default=0) <= 1
 
 
-@settings(max_examples=60)
 @given(numbers=st.permutations(range(8)))
 def test_an_item_that_waits_no_longer_frees_its_place(numbers: list[int]) -> None:
     queue, keys = FairQueue[int](100), [("ab"[number % 2], "xy"[number // 4]) for number in range(8)]

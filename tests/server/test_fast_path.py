@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as PILImage
+from tests.open_host import open_host
 from tests.page_cache import require_nowait
 from tests.server.fake_server import DATE, FakeServer, FakeTransport, ParsedResponse
 
@@ -33,7 +34,7 @@ QUERIES = ("", "?w=20", "?w=20&fm=jpg", "?w=20&fm=auto", "?h=9&fit=cover&w=9")
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    with ImageHost.open(settings=ServerSettings(base_url="http://127.0.0.1:8000/v1")) as opened:
+    with open_host(settings=ServerSettings(base_url="http://127.0.0.1:8000/v1")) as opened:
         yield opened
 
 
@@ -102,7 +103,7 @@ def test_a_variant_in_memory_is_sent(app: Application, host: ImageHost, image: I
 
 def test_the_root_path_is_left_in_the_path_or_removed(caplog: pytest.LogCaptureFixture) -> None:
     settings = ServerSettings(base_url="https://a.example/photos/v1")
-    with ImageHost.open(settings=settings) as host:
+    with open_host(settings=settings) as host:
         app, image = create_app(host, settings), host.upload(make_image(64, 48), owner="admin")
         host.delivery.open(host.delivery.resolve(image.id, "w=20")).close()
         caplog.set_level(logging.INFO, "imagehost.access")
@@ -142,10 +143,10 @@ def test_head_is_get_without_content(app: Application, image: Image) -> None:
 
 def test_a_variant_in_the_page_cache_is_sent_and_then_in_memory(tmp_path: Path) -> None:
     require_nowait(tmp_path)
-    with ImageHost.open(tmp_path / "data") as host:
+    with open_host(tmp_path / "data") as host:
         image = host.upload(make_image(64, 48), owner="admin")
         data = host.render(image.id, "w=20").data
-    with ImageHost.open(tmp_path / "data") as host:
+    with open_host(tmp_path / "data") as host:
         app = create_app(host, ServerSettings())
         request = request_of(f"/img/{image.id}?w=20")
         assert via_fast_path(app, request) is None  # the record is not in memory
@@ -403,7 +404,7 @@ def test_connections_send_equal_responses_with_the_fast_path_on_and_off(
 
 @pytest.mark.slow
 def test_a_server_sends_equal_responses_with_the_fast_path_on_and_off(tmp_path: Path) -> None:
-    with ImageHost.open(tmp_path / "data") as opened:
+    with open_host(tmp_path / "data") as opened:
         uploaded = opened.upload(make_image(64, 48), owner="admin")
 
     def responses(enabled: str) -> list[tuple[int, dict[str, str], bytes]]:

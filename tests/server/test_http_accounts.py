@@ -8,11 +8,14 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
+from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE, csrf_token
-from imagehost_server.testing import RunningServer, running
+from imagehost_server.settings import ServerSettings
+from imagehost_server.testing import RunningServer
 
 PASSWORD = "correct horse battery"
 _numbers = itertools.count(1)
@@ -251,21 +254,11 @@ def test_images_of_a_suspended_account_are_404_from_every_cache(
 # Registration.
 
 
-@pytest.fixture(scope="module")
-def open_server(
-    tmp_path_factory: pytest.TempPathFactory, no_limits: dict[str, str]
-) -> Iterator[RunningServer]:
-    variables = {**no_limits, "IMAGEHOST_REGISTRATION": "true"}
-    with running(tmp_path_factory.mktemp("open") / "data", variables=variables) as started:
-        yield started
-
-
-def test_registration_needs_no_valid_token_and_gives_no_role(open_server: RunningServer) -> None:
+def test_registration_needs_no_valid_token_and_gives_no_role() -> None:
     body = {"username": "fresh", "password": PASSWORD}
-    with (
-        httpx2.Client(base_url=open_server.origin, timeout=60) as client,
-        ImageHost.open(open_server.data) as host,
-    ):
+    settings = ServerSettings(registration=True)
+    host = open_host(settings=settings)
+    with serving(host, settings) as origin, httpx2.Client(base_url=origin) as client:
         for wrong in ({"role": "operator"}, {"quota_bytes": None}, {"limits": {"api_per_day": 0}}):
             assert client.post("/v1/accounts", json={**body, **wrong}).status_code == 401
         expired = {"Authorization": "Bearer rubbish"}

@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx2
 import pytest
 from tests.live_files import iter_files
+from tests.open_host import open_host
 from tests.server.in_process import serving
 
-from imagehost_core import ImageHost
 from imagehost_core.errors import BY_CODE
 from imagehost_core.limits import MAX_FILE_BYTES
 from imagehost_core.settings import LimitSettings, StorageSettings
@@ -200,7 +200,7 @@ def test_400_for_a_body_that_is_not_json(api: httpx2.Client, body: bytes) -> Non
 @contextmanager
 def uploading_client(data: Path, settings: ServerSettings) -> Iterator[httpx2.Client]:
     """Serve a data directory with settings; yield a client of its first account."""
-    host = ImageHost.open(data, settings=settings)
+    host = open_host(data, settings=settings)
     headers = {"Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
     with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=headers) as client:
         yield client
@@ -283,7 +283,7 @@ def test_503_has_retry_after_and_names_the_store_to_loopback_and_in_the_log(
 ) -> None:
     data, settings = tmp_path / "data", ServerSettings()
     with (
-        serving(ImageHost.open(data, settings=settings), settings) as origin,
+        serving(open_host(data, settings=settings), settings) as origin,
         httpx2.Client(base_url=origin) as client,
     ):
         assert client.get("/readyz").status_code == 200

@@ -13,6 +13,7 @@ import httpx2
 import msgspec
 import pytest
 from attrs import frozen
+from tests.open_host import open_host
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
@@ -226,7 +227,7 @@ def test_a_request_waits_while_another_process_holds_its_key(account: Client, op
 
 def test_a_request_waits_no_longer_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "WAIT_SECONDS", 0.05)
-    host = ImageHost.open(tmp_path)
+    host = open_host(tmp_path)
     with (
         serving(host, ServerSettings()) as origin,
         host.idempotency.begin(host.accounts.get("admin"), "once", "another request"),
@@ -263,7 +264,7 @@ def test_after_a_crash_the_repeated_request_stores_only_the_missing_files(
     token = crashing.token
     files = [("files[]", (f"{n}.png", make_image(300 + n, 300))) for n in range(12)]
     headers = {"Authorization": f"Bearer {token}", **KEY}
-    with ImageHost.open(crashing.data) as host, ThreadPoolExecutor(1) as executor:
+    with open_host(crashing.data) as host, ThreadPoolExecutor(1) as executor:
 
         def upload() -> None:
             with suppress(httpx2.TransportError):

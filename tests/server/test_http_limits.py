@@ -12,6 +12,7 @@ from typing import Unpack
 
 import httpx2
 import pytest
+from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 
@@ -52,7 +53,7 @@ def settings() -> ServerSettings:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory, settings: ServerSettings, clock: FrozenClock) -> ImageHost:
-    return ImageHost.open(tmp_path_factory.mktemp("limits") / "data", settings=settings, clock=clock)
+    return open_host(tmp_path_factory.mktemp("limits") / "data", settings=settings, clock=clock)
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import httpx2
 import pytest
+from tests.open_host import open_host
 from tests.server.in_process import serving
 
-from imagehost_core import ImageHost
 from imagehost_core.resources import PublicAlbumRecord, PublicImageRecord
 from imagehost_core.testing import make_image
 from imagehost_server.settings import GallerySettings, ServerSettings
@@ -150,7 +150,7 @@ def test_the_gallery_reports_all_errors_and_ignores_other_parameters(anonymous: 
 
 def test_a_setting_requires_a_token_for_the_gallery(tmp_path: Path) -> None:
     settings = ServerSettings(gallery=GallerySettings(require_sign_in=True))
-    with ImageHost.open(tmp_path / "data", settings=settings) as host, serving(host, settings) as origin:
+    with open_host(tmp_path / "data", settings=settings) as host, serving(host, settings) as origin:
         token = host.keys.create(owner="admin", scopes=["webhooks:manage"]).token
         refused = httpx2.get(f"{origin}/v1/gallery?page=0")
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")

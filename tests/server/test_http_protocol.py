@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.open_host import open_host
 from tests.server.fake_server import TIMEOUT, AppDouble, FakeServer, FakeTransport, ParsedResponse, run_tasks
 
 from imagehost_core import ImageHost
@@ -677,7 +678,7 @@ async def test_a_response_that_the_application_does_not_end_is_cut_off_at_once(
 
 @pytest.fixture
 def image() -> Iterator[tuple[ImageHost, Image]]:
-    with ImageHost.open() as host:
+    with open_host() as host:
         yield host, host.upload(make_image(64, 48), owner="admin")
 
 

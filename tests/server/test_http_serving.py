@@ -11,24 +11,26 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx2
 import pytest
+from argon2 import PasswordHasher
 from click.testing import CliRunner
 from tests.live_files import iter_files
+from tests.open_host import open_host
+from tests.server.in_process import serving
 from tests.server_processes import server_processes
 
-from imagehost_core import ImageHost
 from imagehost_core.formats import Format, sniff
 from imagehost_core.testing import make_image
-from imagehost_server.auth.passwords import hash_password, new_password
+from imagehost_server.auth import passwords
 from imagehost_server.cli.bootstrap import sample_png
 from imagehost_server.cli.main import format_settings, main
 from imagehost_server.serve.runner import free_port, require_free_port
-from imagehost_server.settings import load
+from imagehost_server.settings import ServerSettings, load
 from imagehost_server.testing import RunningServer, running, start
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -76,7 +78,7 @@ def test_a_connection_is_accepted_once_the_base_url_is_printed(tmp_path: Path) -
 
 @pytest.mark.slow
 def test_the_first_start_on_an_embedded_data_folder_prints_a_token(tmp_path: Path) -> None:
-    with ImageHost.open(tmp_path / "data") as host:
+    with open_host(tmp_path / "data") as host:
         host.upload(make_image(8, 8), owner="admin")
     with running(tmp_path / "data") as server:
         headers = {"Authorization": f"Bearer {server.token}"}
@@ -172,35 +174,38 @@ def test_an_invalid_setting_prevents_the_start(tmp_path: Path) -> None:
         start(tmp_path / "data", variables={"IMAGEHOST_LIMITS_QUOTA_BYTES": "much"})
 
 
-def test_image_urls_are_those_of_the_settings_and_ignore_forged_hosts(tmp_path: Path, png: bytes) -> None:
-    port = free_port("127.0.0.1")
-    variables = {
-        "IMAGEHOST_BASE_URL": f"http://127.0.0.1:{port}/v1",
-        "IMAGEHOST_CDN_URL": "https://cdn.example/media",
-        "IMAGEHOST_TRUSTED_PROXIES": "127.0.0.1",
-    }
-    with running(tmp_path / "data", "--port", str(port), variables=variables) as server:
+@contextmanager
+def serving_at(cdn_url: str) -> Iterator[tuple[str, str]]:
+    """Serve a host with a base URL of images, behind a proxy; yield the origin and a token."""
+    settings = ServerSettings(cdn_url=cdn_url, trusted_proxies=("127.0.0.1",))
+    host = open_host(settings=settings)
+    with serving(host, settings) as origin:
+        yield origin, host.keys.create(owner="admin").token
+
+
+def test_image_urls_are_those_of_the_settings_and_ignore_forged_hosts(png: bytes) -> None:
+    with serving_at("https://cdn.example/media") as (origin, token):
         headers = {
-            "Authorization": f"Bearer {server.token}",
+            "Authorization": f"Bearer {token}",
             "Host": "evil.example",
             "X-Forwarded-Host": "evil.example",
             "X-Forwarded-Proto": "https",
         }
-        response = httpx2.post(f"{server.base_url}/upload", files={"image": png}, headers=headers)
+        response = httpx2.post(f"{origin}/v1/upload", files={"image": png}, headers=headers)
         image = response.json()["data"]
         assert image["url"] == f"https://cdn.example/media/{image['id']}.webp"
         assert "evil" not in response.text
-        assert httpx2.get(f"{server.origin}/media/{image['id']}.webp").status_code == 200
-        assert httpx2.get(f"{server.origin}/img/{image['id']}.webp").status_code == 200
+        assert httpx2.get(f"{origin}/media/{image['id']}.webp").status_code == 200
+        assert httpx2.get(f"{origin}/img/{image['id']}.webp").status_code == 200
 
 
-def test_cdn_url_may_have_no_path(tmp_path: Path, png: bytes) -> None:
-    with running(tmp_path / "data", variables={"IMAGEHOST_CDN_URL": "https://cdn.example"}) as server:
-        headers = {"Authorization": f"Bearer {server.token}"}
-        image = httpx2.post(f"{server.base_url}/upload", files={"image": png}, headers=headers).json()["data"]
+def test_cdn_url_may_have_no_path(png: bytes) -> None:
+    with serving_at("https://cdn.example") as (origin, token):
+        headers = {"Authorization": f"Bearer {token}"}
+        image = httpx2.post(f"{origin}/v1/upload", files={"image": png}, headers=headers).json()["data"]
         assert image["url"] == f"https://cdn.example/{image['id']}.webp"
-        assert httpx2.get(f"{server.origin}/{image['id']}.webp?w=9").status_code == 200
-        assert httpx2.get(f"{server.origin}/healthz").json()["success"] is True
+        assert httpx2.get(f"{origin}/{image['id']}.webp?w=9").status_code == 200
+        assert httpx2.get(f"{origin}/healthz").json()["success"] is True
 
 
 @pytest.mark.slow
@@ -305,10 +310,12 @@ def test_commands_on_a_directory_without_a_database_fail_and_create_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_password_hash_is_argon2id_with_a_random_salt() -> None:
-    password = new_password()
-    first, second = hash_password(password), hash_password(password)
-    assert first.startswith("$argon2id$")
+def test_a_password_hash_is_argon2id_with_a_random_salt(
+    password_hasher: PasswordHasher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passwords, "HASHER", password_hasher)
+    first, second = (passwords.hash_password("correct horse") for _ in range(2))
+    assert first.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert first != second
 
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_server.integrations import INTEGRATIONS, TOKEN_PLACEHOLDER, UPLOAD_FUNCTION, UploadTarget
@@ -90,7 +90,6 @@ def test_any_url_and_token_survive_json(base_url: str, token: str) -> None:
     assert json.loads(upic["headers"])[0]["value"] == f"Bearer {token}"
 
 
-@settings(max_examples=20)
 @given(texts, texts, st.sampled_from(SHELL_SCRIPTS))
 def test_a_shell_reads_any_url_and_token_as_they_are(base_url: str, token: str, name: str) -> None:
     target = UploadTarget("https://a/" + base_url, token)

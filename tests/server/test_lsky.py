@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import attrs
 import httpx2
 import pytest
+from tests.open_host import open_host
+from tests.server.in_process import serving
 
 from imagehost_core.models import Links
 from imagehost_core.resources import ImageRecord
-from imagehost_server.testing import RunningServer, running
+from imagehost_core.settings import LimitSettings
+from imagehost_server.settings import ServerSettings
+from imagehost_server.testing import RunningServer
 
 RECORD = [attribute.name for attribute in attrs.fields(ImageRecord)]
 LINKS = [attribute.name for attribute in attrs.fields(Links)]
@@ -148,16 +149,11 @@ def test_the_profile_has_the_names_and_counts_that_lsky_clients_show(
     assert "name" not in account.get("/api/v1/account").json()["data"]
 
 
-@pytest.fixture
-def limited(tmp_path: Path) -> Iterator[RunningServer]:
-    variables = {"IMAGEHOST_LIMITS_UPLOADS_PER_MINUTE": "1"}
-    with running(tmp_path / "data", variables=variables) as server:
-        yield server
-
-
-def test_a_refused_upload_says_why_in_the_message(limited: RunningServer, png: bytes) -> None:
-    headers = {"Authorization": f"Bearer {limited.token}"}
-    with httpx2.Client(base_url=limited.origin, headers=headers) as client:
+def test_a_refused_upload_says_why_in_the_message(png: bytes) -> None:
+    settings = ServerSettings(limits=LimitSettings(uploads_per_minute=1))
+    host = open_host(settings=settings)
+    headers = {"Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
+    with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=headers) as client:
         responses = [upload(client, png) for _ in range(3)]
     refused = next(response for response in responses if response.status_code == 429)
     assert refused.json()["status"] is False

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.open_host import open_host
 from tests.server.in_process import serving
 
 from imagehost_core import ImageHost
@@ -24,7 +25,7 @@ SETTINGS = ServerSettings(rendering=RenderingSettings(processes=1))
 
 @pytest.fixture(scope="module")
 def host() -> ImageHost:
-    return ImageHost.open(settings=SETTINGS)
+    return open_host(settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")

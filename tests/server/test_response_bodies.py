@@ -14,6 +14,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from PIL import Image as PILImage
+from tests.open_host import open_host
 from tests.server.asgi_responses import get
 from tests.server.test_every_route import PAGES, ROUTES
 from tests.server.test_security_middleware import HOST, BodyChunks, scope_of
@@ -64,7 +65,7 @@ def concrete(path: str, values: Mapping[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    with ImageHost.open(settings=SETTINGS) as opened:
+    with open_host(settings=SETTINGS) as opened:
         yield opened
 
 

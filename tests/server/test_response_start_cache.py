@@ -5,8 +5,8 @@ from __future__ import annotations
 from io import BytesIO
 
 import pytest
+from tests.open_host import open_host
 
-from imagehost_core import ImageHost
 from imagehost_core.formats import Format
 from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.testing import make_image
@@ -16,7 +16,7 @@ from imagehost_server.delivery.route import ResponseStartCache
 @pytest.fixture
 def resolved() -> list[ResolvedImage]:
     """Four resolved images, of which the first two are equal but not the same object."""
-    with ImageHost.open() as host:
+    with open_host() as host:
         image = host.upload(BytesIO(make_image()), owner="admin")
         return [host.delivery.resolve(image.id, f"w={width}") for width in (10, 10, 20, 30)]
 

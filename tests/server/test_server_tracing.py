@@ -18,6 +18,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_trace_id
+from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.spans import AwaitedSpans, recording
 
@@ -50,7 +51,7 @@ def _fresh() -> None:
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> ImageHost:
     path = tmp_path_factory.mktemp("tracing") / "data"
-    return ImageHost.open(path, settings=SETTINGS)
+    return open_host(path, settings=SETTINGS)
 
 
 @pytest.fixture(scope="module")

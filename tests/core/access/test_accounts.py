@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.open_host import open_host
 
 from imagehost_core import (
     AccountRef,
@@ -22,12 +23,12 @@ from imagehost_core import (
     ValidationError,
 )
 from imagehost_core.services.accounts import LIMITS, MAX_LIMIT
-from imagehost_core.testing import FrozenClock, memory_host
+from imagehost_core.testing import FrozenClock
 
 
 @pytest.fixture(scope="module")
 def shared_host() -> Iterator[ImageHost]:
-    with memory_host() as host:
+    with open_host() as host:
         yield host
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 import pytest
 from attrs import define, frozen
+from tests.open_host import open_host
 
 from imagehost_core import (
     Account,
@@ -321,8 +322,7 @@ def world(
             (first / "images").mkdir()
             (second / "images").symlink_to(first / "images")
         host, other = (
-            stack.enter_context(ImageHost.open(path, settings=settings, clock=clock))
-            for path in (first, second)
+            stack.enter_context(open_host(path, settings=settings, clock=clock)) for path in (first, second)
         )
         yield World(host, other, clock)
 

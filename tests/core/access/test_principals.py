@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.open_host import open_host
 
 from imagehost_core import ImageHost, Scope, Settings, UnauthorizedError
 from imagehost_core.authorization import SessionRequirement, authorize
@@ -32,8 +33,8 @@ def clock() -> FrozenClock:
 def hosts(tmp_path: Path, clock: FrozenClock) -> Iterator[tuple[ImageHost, ImageHost]]:
     """Two hosts with one data directory, as in two processes."""
     with (
-        ImageHost.open(tmp_path, settings=SETTINGS, clock=clock) as one,
-        ImageHost.open(tmp_path, settings=SETTINGS, clock=clock) as other,
+        open_host(tmp_path, settings=SETTINGS, clock=clock) as one,
+        open_host(tmp_path, settings=SETTINGS, clock=clock) as other,
     ):
         one.accounts.create("ann")
         yield one, other
@@ -189,7 +190,7 @@ def test_nothing_is_kept_after_a_process_died_during_a_change_until_the_director
     with generations.bump(PRINCIPALS):
         assert authenticate(host, token) is not None
         assert host.keys.authenticate_cached(token) is None
-        with ImageHost.open(tmp_path, settings=SETTINGS, clock=clock):
+        with open_host(tmp_path, settings=SETTINGS, clock=clock):
             assert authenticate(host, token) is not None
             assert host.keys.authenticate_cached(token) is not None
     generations.close()

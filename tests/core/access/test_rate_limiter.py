@@ -12,8 +12,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.open_host import open_host
 
 from imagehost_core import ImageHost, InsufficientStorageError, Settings
 from imagehost_core.coordination.counter_table import COUNTERS, INITIAL_CAPACITY, CounterTable
@@ -94,7 +95,7 @@ def test_an_accounts_limit_of_0_is_unlimited_though_the_host_has_one(host: Image
 
 def test_an_accounts_quota_of_0_is_unlimited_though_the_host_has_one() -> None:
     limits = LimitSettings(quota_bytes=1)
-    with ImageHost.open(settings=Settings(limits=limits, rendering=RenderingSettings(processes=1))) as host:
+    with open_host(settings=Settings(limits=limits, rendering=RenderingSettings(processes=1))) as host:
         with pytest.raises(InsufficientStorageError):
             host.upload(make_image(4, 3), owner="admin")
         host.accounts.update("admin", quota_bytes=0)
@@ -114,7 +115,7 @@ def host_and_clock() -> Iterator[tuple[ImageHost, FrozenClock]]:
     """A host with 3 sign-in attempts a minute, and its clock."""
     clock, limits = FrozenClock(), LimitSettings(sign_ins_per_minute=3)
     options = Settings(limits=limits, rendering=RenderingSettings(processes=1))
-    with ImageHost.open(settings=options, clock=clock) as host:
+    with open_host(settings=options, clock=clock) as host:
         yield host, clock
 
 
@@ -126,7 +127,6 @@ SIGN_INS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(SIGN_INS, st.integers(0, 90))
 def test_an_attempt_from_an_ip_address_that_sent_none_is_admitted_whatever_others_sent(
     host_and_clock: tuple[ImageHost, FrozenClock], attempts: list[tuple[str, str]], pause: int
@@ -142,7 +142,6 @@ def test_an_attempt_from_an_ip_address_that_sent_none_is_admitted_whatever_other
         assert attempt.delay_seconds <= MAX_SIGN_IN_DELAY
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 90), min_size=1, max_size=60))
 def test_no_window_ever_admits_more_than_its_limit(tmp_path_factory: object, gaps: list[int]) -> None:
     assert hasattr(tmp_path_factory, "mktemp")
@@ -291,6 +290,6 @@ def test_an_attempt_refused_by_ip_address_does_not_count_for_the_account(host: I
 
 def test_sign_ins_without_a_limit_are_not_delayed() -> None:
     limits = LimitSettings(sign_ins_per_minute=0)
-    with ImageHost.open(settings=Settings(limits=limits, rendering=RenderingSettings(processes=1))) as host:
+    with open_host(settings=Settings(limits=limits, rendering=RenderingSettings(processes=1))) as host:
         attempts = [host.rate_limiter.admit_sign_in("ann", "192.0.2.7") for _ in range(30)]
     assert all(attempt.decision.admitted and not attempt.delay_seconds for attempt in attempts)

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.open_host import open_host
 
 from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.endpoints import resolve_host
@@ -67,14 +68,14 @@ def test_an_invalid_webhook_is_422(host: ImageHost, fields: dict[str, Any]) -> N
 def test_a_host_with_a_private_ip_address_is_422(host: ImageHost) -> None:
     private = ["10.0.0.1"]
     with (
-        ImageHost.open(host.path, settings=host.settings, resolve=lambda _name, _port: private) as inside,
+        open_host(host.path, settings=host.settings, resolve=lambda _name, _port: private) as inside,
         pytest.raises(ValidationError) as caught,
     ):
         inside.webhooks.create(owner="admin", url="https://hooks.example.com/")
     (fault,) = caught.value.errors
     assert (fault.name, fault.received) == ("url", "'https://hooks.example.com/'")
     assert "10.0.0.1" not in caught.value.details, "what a name leads to in here is nothing to learn from"
-    with ImageHost.open(host.path, settings=host.settings, resolve=lambda _name, _port: []) as unresolved:
+    with open_host(host.path, settings=host.settings, resolve=lambda _name, _port: []) as unresolved:
         unresolved.webhooks.create(owner="admin", url="https://hooks.example.com/")
 
 
@@ -256,7 +257,6 @@ def test_a_change_that_fails_leaves_no_event(host: ImageHost) -> None:
     assert (heard, host.webhooks.lease(10)) == ([], ())
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["add", "remove", "delete", "upload"]), max_size=8))
 def test_counts_and_covers_are_always_consistent(host_once: ImageHost, steps: list[str]) -> None:
     host = host_once
@@ -281,9 +281,8 @@ def test_counts_and_covers_are_always_consistent(host_once: ImageHost, steps: li
 
 @pytest.fixture(scope="module")
 def host_once() -> object:
-    from imagehost_core.testing import memory_host
 
-    with memory_host() as host:
+    with open_host() as host:
         yield host
 
 
@@ -307,7 +306,7 @@ def test_a_kill_at_any_time_leaves_no_change_without_its_event_and_no_event_with
     allow_loopback = Settings(
         base_url="https://img.example/v1", webhooks=WebhookSettings(allow_loopback=True)
     )
-    with ImageHost.open(tmp_path, settings=allow_loopback) as host:
+    with open_host(tmp_path, settings=allow_loopback) as host:
         owner = host.accounts.get("admin")
         host.webhooks.create(owner=owner, url=URL)
     for round_ in range(5):
@@ -321,7 +320,7 @@ def test_a_kill_at_any_time_leaves_no_change_without_its_event_and_no_event_with
         process.wait()
         process.stdout.close()
     with (
-        ImageHost.open(tmp_path) as host,
+        open_host(tmp_path) as host,
         closing(sqlite3.connect(host.path / "imagehost.sqlite3")) as catalog,
     ):
         albums = [album_id for (album_id,) in catalog.execute("SELECT id FROM albums ORDER BY id")]

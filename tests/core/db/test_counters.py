@@ -253,7 +253,7 @@ _IMAGE = Image(
 )
 
 TestCounters = CounterMachine.TestCase
-TestCounters.settings = settings(max_examples=8, stateful_step_count=40, deadline=None)
+TestCounters.settings = settings(max_examples=6, stateful_step_count=40)
 
 
 @pytest.fixture

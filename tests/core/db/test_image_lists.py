@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.image_order import in_order
 
@@ -149,7 +149,6 @@ def empty() -> Iterator[Callable[[], tuple[Database, ImageRepository]]]:
     shutil.rmtree(directory)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     fields=st.lists(FIELDS, max_size=12),
     filters=FILTERS,
@@ -194,7 +193,6 @@ def test_pages_list_the_selected_images_in_their_order(
     assert listed == expected
 
 
-@settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=100))
 def test_any_text_can_be_searched(empty: Callable[[], tuple[Database, ImageRepository]], text: str) -> None:
     database, _ = empty()

@@ -25,7 +25,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=TEXT,
     flags=st.tuples(st.booleans(), st.booleans()),

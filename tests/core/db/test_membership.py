@@ -362,7 +362,7 @@ class Hosts(RuleBasedStateMachine):
 
 
 TestHosts = Hosts.TestCase
-TestHosts.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestHosts.settings = settings(stateful_step_count=30)
 
 
 @given(xmax=st.integers(3, 40), in_progress=st.sets(st.integers(3, 40)), transaction_id=st.integers(3, 45))

@@ -75,7 +75,6 @@ def test_page_numbers_and_cursors_give_the_same_list_newest_first(
     assert pages[3].next_cursor is None
 
 
-@settings(max_examples=40)
 @given(
     times=st.lists(st.integers(0, 5), max_size=25),
     per_page=st.integers(1, 9),

@@ -6,7 +6,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.hostile_files import ACCEPTED, HOSTILE_FILES
 
@@ -30,7 +30,6 @@ def test_a_file_of_tiny_parts_is_rejected_by_a_bound_or_accepted(name: str) -> N
     assert re.search(expected, caught.value.details)
 
 
-@settings(max_examples=40)
 @given(padding=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2 * jpeg.MAX_PADDING_BYTES)), max_size=4))
 def test_padding_of_a_jpeg_is_accepted_up_to_its_bound_wherever_it_is(
     images: dict[str, bytes], padding: list[tuple[int, int]]

@@ -10,7 +10,7 @@ from math import sqrt
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, _imaging
 
@@ -129,7 +129,6 @@ class Reference:
 sides = st.integers(1, 13)
 
 
-@settings(max_examples=100)
 @given(sides, sides, st.integers(0, 99), st.booleans())
 def test_it_equals_the_plain_python_implementation_within_one_level(
     chroma: Any, factory: Any, width: int, height: int, seed: int, smooth: bool
@@ -141,7 +140,6 @@ def test_it_equals_the_plain_python_implementation_within_one_level(
         assert max(abs(a - b) for a, b in zip(data, expected, strict=True)) <= 1
 
 
-@settings(max_examples=50)
 @given(sides, sides, st.integers(0, 255))
 def test_grey_is_unchanged(chroma: Any, width: int, height: int, seed: int) -> None:
     levels = [(seed + 7 * i) % 256 for i in range(width * height)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageChops, ImageSequence
 from tests.unusual_files import GIF_COLOURS, GifFrame, gif, png_chunk
@@ -81,7 +81,6 @@ def canvas_of(frames: list[GifFrame]) -> tuple[int, int]:
     return max(SIZE[0], first.left + first.width), max(SIZE[1], first.top + first.height)
 
 
-@settings(max_examples=80)
 @given(animations, st.integers(0, 3))
 def test_a_gif_is_composed_as_browsers_do(frames: list[GifFrame], background: int) -> None:
     data = gif(SIZE, frames, background)
@@ -92,7 +91,6 @@ def test_a_gif_is_composed_as_browsers_do(frames: list[GifFrame], background: in
     assert visible(source.first_frame()) == expected[0]
 
 
-@settings(max_examples=60)
 @given(animations)
 def test_a_stored_webp_of_a_gif_shows_the_same_frames_for_the_same_time(frames: list[GifFrame]) -> None:
     data = gif(SIZE, frames)
@@ -117,7 +115,6 @@ def test_a_stored_webp_of_a_gif_shows_the_same_frames_for_the_same_time(frames: 
         assert total == sum(times)
 
 
-@settings(max_examples=60)
 @given(animations)
 def test_a_gif_of_a_gif_shows_the_same_frames_for_the_same_time(frames: list[GifFrame]) -> None:
     data, size = gif(SIZE, frames), Size(*canvas_of(frames))
@@ -186,7 +183,6 @@ def apng_frames(
     return (left, top, width, height), draw(st.integers(0, 2)), draw(st.integers(0, 1)), pixels
 
 
-@settings(max_examples=120)
 @given(st.data(), st.booleans(), st.booleans())
 def test_an_animated_png_is_composed_as_browsers_do(
     data: st.DataObject, has_alpha: bool, separate_default: bool

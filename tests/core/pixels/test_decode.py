@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -33,7 +33,6 @@ def sample(factory: Any, fmt: Format) -> bytes:
     return data
 
 
-@settings(max_examples=40)
 @given(st.sampled_from(UPLOADABLE), st.integers(0, 10**6), st.integers(1, 12))
 def test_a_randomly_damaged_file_is_processed_or_a_validation_error(
     factory: Any, fmt: Format, seed: int, times: int
@@ -47,7 +46,6 @@ def test_a_randomly_damaged_file_is_processed_or_a_validation_error(
         render(JOB, fmt, bytes(data))
 
 
-@settings(max_examples=40)
 @given(st.sampled_from(UPLOADABLE), st.integers(0, 99))
 def test_a_truncated_file_is_processed_or_a_validation_error(factory: Any, fmt: Format, percent: int) -> None:
     data = sample(factory, fmt)
@@ -55,7 +53,6 @@ def test_a_truncated_file_is_processed_or_a_validation_error(factory: Any, fmt: 
         ingest(IngestJob(fmt), data[: len(data) * percent // 100])
 
 
-@settings(max_examples=60)
 @given(
     st.integers(1, 60),
     st.booleans(),

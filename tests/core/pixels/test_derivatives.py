@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -28,7 +28,6 @@ UNLIMITED = ByteBudget(10**9, 10**9)
 SIZES = (Size(400, 300), Size(200, 150), Size(100, 75))
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 80_000), st.floats(0, 1), st.sampled_from(["photo", "noise", "alpha", "flat"]))
 def test_the_derivatives_together_never_exceed_the_limit(
     factory: Any, limit: int, share: float, kind: str
@@ -147,7 +146,6 @@ def test_a_copy_of_the_image_has_at_least_its_quality_whatever_the_target(
     assert encodings == [(200, COPY_QUALITY), (400, max(JPEG.relative_bytes))]
 
 
-@settings(max_examples=40)
 @given(st.floats(0, 1.5), st.sampled_from(["noise", "photo"]))
 def test_a_copy_that_exceeds_the_limit_is_left_out(factory: Any, share: float, kind: str) -> None:
     """Variants near the size of the image would look worse from a copy of lower quality."""

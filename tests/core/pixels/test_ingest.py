@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -74,7 +74,6 @@ def test_a_larger_webp_is_stored_only_if_requested(factory: Any) -> None:
     assert len(master) > len(data)
 
 
-@settings(max_examples=30)
 @given(
     st.sampled_from(UPLOADABLE),
     st.none() | st.integers(1, 100),

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms
 from tests.unusual_files import PNG_CHANNELS, png_of_samples
@@ -59,7 +59,6 @@ def is_near(colour: Sequence[int], expected: Sequence[int], most: int = 2) -> bo
     return all(abs(one - other) <= most for one, other in zip(colour, expected, strict=False))
 
 
-@settings(max_examples=60)
 @given(st.data(), st.sampled_from(TYPES), st.booleans())
 def test_only_pixels_equal_to_the_transparent_colour_at_the_files_depth_are_transparent(
     data: st.DataObject, kind: tuple[int, int], linear: bool

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageCms, ImageSequence
 
@@ -68,7 +68,6 @@ def test_a_variant_has_no_metadata(factory: Any, fmt: Format) -> None:
     assert not {"exif", "icc_profile", "xmp", "comment"} & set(image.info)
 
 
-@settings(max_examples=60)
 @given(
     st.sampled_from(ALL_FORMATS),
     st.sampled_from(list(Fit)),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, _imaging
 
@@ -39,7 +39,6 @@ def downscales(draw: st.DrawFn) -> tuple[Size, Size, Box]:
     return Size(width, height), Size(across, down), Box(left, top, right, bottom)
 
 
-@settings(max_examples=100)
 @given(downscales(), st.sampled_from(["RGB", "RGBA"]), st.integers(0, 9), st.booleans())
 def test_it_equals_the_pillow_resampler_within_one_level(
     native_resampler: Any, factory: Any, downscale: tuple[Size, Size, Box], mode: str, seed: int, smooth: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -68,7 +68,6 @@ def test_the_result_has_the_planned_size_and_the_mode_of_the_source(
     assert (image.size, image.mode) == ((target.width, target.height), mode)
 
 
-@settings(max_examples=25)
 @given(st.integers(16, 4_000), st.integers(500, 9_000), SIZES, st.sampled_from(["RGB", "RGBA"]))
 def test_strips_and_flushes_change_the_result_by_rounding_only(
     factory: Any, strip: int, flush: int, target: Size, mode: str

@@ -7,7 +7,7 @@ from math import cos, pi
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -80,7 +80,6 @@ def nibbles(data: bytes) -> list[int]:
     return [part for byte in data for part in (byte & 15, byte >> 4)]
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 99), SIZES, st.sampled_from(["RGB", "RGBA"]))
 def test_the_hash_equals_the_formulas_of_the_description(
     factory: Any, seed: int, size: Size, mode: str

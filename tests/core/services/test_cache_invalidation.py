@@ -12,6 +12,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
+from tests.open_host import open_host
 from tests.sqlite_hooks import SqliteHooks, sqlite_hooks
 
 from imagehost_core import Account, Image, ImageHost, NotFoundError, Scope, Settings, UnauthorizedError
@@ -38,7 +39,7 @@ def hooks(installed: SqliteHooks, ann: Account) -> Iterator[SqliteHooks]:
 
 @pytest.fixture(scope="module")
 def host(installed: SqliteHooks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageHost]:
-    with ImageHost.open(tmp_path_factory.mktemp("host"), settings=SETTINGS) as opened:
+    with open_host(tmp_path_factory.mktemp("host"), settings=SETTINGS) as opened:
         yield opened
 
 
@@ -225,7 +226,7 @@ def test_what_changed_while_it_was_read_is_read_again(
     assert hooks.is_done
     after = read(host, image)
     assert after != before
-    with ImageHost.open(host.path, settings=SETTINGS) as other:
+    with open_host(host.path, settings=SETTINGS) as other:
         assert read(other, image) == after
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.core.headers.test_headers_camera import photograph
 from tests.core.headers.test_headers_place import NAME_FILES, POSITION_FILES
 from tests.core.services.conftest import ONE_WORKER
+from tests.open_host import open_host
 
 from imagehost_core import CameraData, ImageHost
 from imagehost_core.settings import StorageSettings
@@ -26,10 +27,10 @@ def host(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         server, store = (request.getfixturevalue(name) for name in ("postgres_server", "s3_server"))
         with server.empty_database() as url:
             settings = attrs.evolve(ONE_WORKER, database=url, storage=StorageSettings(url=store.url()))
-            with ImageHost.open(path, settings=settings) as opened:
+            with open_host(path, settings=settings) as opened:
                 yield opened
         return
-    with ImageHost.open(path, settings=settings) as opened:
+    with open_host(path, settings=settings) as opened:
         yield opened
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pytest
 from attrs import frozen
+from tests.open_host import open_host
 from tests.sqlite_hooks import SqliteHooks, sqlite_hooks
 
 from imagehost_core import (
@@ -44,7 +45,7 @@ def installed() -> Iterator[SqliteHooks]:
 
 @pytest.fixture(scope="module")
 def host(installed: SqliteHooks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageHost]:
-    with ImageHost.open(tmp_path_factory.mktemp("host"), settings=SETTINGS) as opened:
+    with open_host(tmp_path_factory.mktemp("host"), settings=SETTINGS) as opened:
         yield opened
 
 

@@ -124,7 +124,7 @@ def test_updating_another_accounts_resource_reports_the_same_as_a_missing_one(
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_the_details_name_exactly_the_values_that_are_not_allowed(
     host: ImageHost, image: Image, resource: str, data: st.DataObject

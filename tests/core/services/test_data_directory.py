@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.core.services.conftest import Stores
+from tests.open_host import open_host
 
-from imagehost_core import ImageHost, InsufficientStorageError, Settings
+from imagehost_core import InsufficientStorageError, Settings
 from imagehost_core.coordination.disk_reserve import RESERVE_BYTES, DiskReserve
 from imagehost_core.settings import RenderingSettings, StorageSettings
 from imagehost_core.testing import make_image
@@ -27,7 +28,7 @@ def fill(disk: Path, name: str) -> None:
 
 def test_deletions_free_space_on_a_full_disk(small_disk: Callable[..., Path]) -> None:
     disk = small_disk("48m", 2_000)
-    with ImageHost.open(disk / "data", settings=SETTINGS) as host:
+    with open_host(disk / "data", settings=SETTINGS) as host:
         owner = host.accounts.get("admin")
         stored = [host.upload(make_image(200, 200, seed=seed), owner=owner) for seed in range(6)]
         fill(disk, "other")
@@ -81,7 +82,7 @@ def test_all_files_of_a_data_directory_are_owner_only(tmp_path: Path, where: str
     root = tmp_path / where
     if where == "data":
         root.mkdir(mode=0o755)
-    with ImageHost.open(root, settings=SETTINGS) as host, host.uploads.stage() as staged:
+    with open_host(root, settings=SETTINGS) as host, host.uploads.stage() as staged:
         staged.write(b"half an image")
         image = host.upload(make_image(900, 700), owner="admin", is_public=False)
         host.upload(make_image(), owner="admin", convert_to_webp=False)
@@ -99,8 +100,8 @@ def test_all_files_of_a_data_directory_are_owner_only(tmp_path: Path, where: str
 
 @pytest.mark.skipif(os.name != "posix", reason="only POSIX has these permissions")
 def test_a_created_data_directory_is_owner_only(tmp_path: Path) -> None:
-    with ImageHost.open(tmp_path / "made", settings=SETTINGS):
+    with open_host(tmp_path / "made", settings=SETTINGS):
         assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
     (tmp_path / "given").mkdir(mode=0o755)
-    with ImageHost.open(tmp_path / "given", settings=SETTINGS):
+    with open_host(tmp_path / "given", settings=SETTINGS):
         assert (tmp_path / "given").stat().st_mode & 0o777 == 0o755

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image as PILImage
+from tests.open_host import open_host
 from tests.screenshots import SCREENSHOTS, encode, photograph
 
 from imagehost_core import (
@@ -36,7 +37,7 @@ from imagehost_core.services import delivery
 from imagehost_core.services import rendering as renders
 from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.settings import DeliverySettings, RenderingSettings, Settings
-from imagehost_core.testing import make_image, memory_host
+from imagehost_core.testing import make_image
 from imagehost_core.transform import parse_transform
 
 ONE_WORKER = Settings(base_url="https://img.example/v1", rendering=RenderingSettings(processes=1))
@@ -307,7 +308,7 @@ def test_a_variant_that_needs_no_new_pixels_is_the_stored_file(
 def test_a_host_that_does_not_enlarge_sends_the_stored_file_for_every_larger_size(
     samples: dict[str, bytes],
 ) -> None:
-    with memory_host(attrs.evolve(ONE_WORKER, delivery=DeliverySettings(enlarge=False))) as host:
+    with open_host(settings=attrs.evolve(ONE_WORKER, delivery=DeliverySettings(enlarge=False))) as host:
         image = host.upload(samples["photo.jpg"], owner=host.accounts.create("ann"), convert_to_webp=False)
         for query in (
             "w=3840",
@@ -336,7 +337,7 @@ def test_accept_is_ignored_without_auto(host: ImageHost, photo: Image) -> None:
     assert not plain.varies
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     width=st.integers(1, 400), fit=st.sampled_from(Fit), fm=st.sampled_from(["jpg", "png", "webp", "avif"])
 )
@@ -361,7 +362,7 @@ def test_equivalent_requests_share_one_variant(
         assert (other.key, other.etag) == (found.key, found.etag)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     first=st.tuples(st.integers(1, 200), st.integers(1, 200), st.sampled_from(Fit), st.integers(1, 100)),
     second=st.tuples(st.integers(1, 200), st.integers(1, 200), st.sampled_from(Fit), st.integers(1, 100)),

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import attrs
 import pytest
+from tests.open_host import open_host
 from tests.sqlite_hooks import SqliteHooks, sqlite_hooks
 
 from imagehost_core import Account, ImageHost, ImageHostError, NotFoundError, Settings, ValidationError
@@ -30,7 +31,7 @@ def hooks() -> Iterator[SqliteHooks]:
 
 @pytest.fixture(scope="module")
 def host(hooks: SqliteHooks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ImageHost]:
-    with ImageHost.open(tmp_path_factory.mktemp("host"), settings=SETTINGS) as opened:
+    with open_host(tmp_path_factory.mktemp("host"), settings=SETTINGS) as opened:
         yield opened
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.open_host import open_host
 
 from imagehost_core import Event, Image, ImageHost, Settings
 from imagehost_core.errors import BaseUrlError
 from imagehost_core.events import AlbumUpdated, ImageUploaded
 from imagehost_core.settings import RenderingSettings, WebhookSettings
-from imagehost_core.testing import make_image, memory_host
+from imagehost_core.testing import make_image
 
 ONE_WORKER = RenderingSettings(processes=1)
 WEBHOOKS = WebhookSettings(allow_loopback=True)
@@ -19,7 +20,7 @@ WEBHOOKS = WebhookSettings(allow_loopback=True)
 @pytest.fixture(scope="module")
 def bare() -> Iterator[ImageHost]:
     """Return a host without a base URL."""
-    with memory_host(Settings(rendering=ONE_WORKER, webhooks=WEBHOOKS)) as host:
+    with open_host(settings=Settings(rendering=ONE_WORKER, webhooks=WEBHOOKS)) as host:
         yield host
 
 
@@ -52,7 +53,7 @@ def returned_images(host: ImageHost) -> dict[str, Image | None]:
     ],
 )
 def test_every_image_that_a_host_returns_knows_its_urls(settings: Settings, base: str) -> None:
-    with memory_host(settings) as host:
+    with open_host(settings=settings) as host:
         for source, image in returned_images(host).items():
             assert image is not None, source
             url = f"{base}/{image.id}.webp"
@@ -89,7 +90,7 @@ def test_events_of_a_host_without_a_base_url_have_empty_urls(bare: ImageHost) ->
 
 
 def test_no_webhook_receives_an_event_without_its_url() -> None:
-    with memory_host(Settings(rendering=ONE_WORKER, webhooks=WEBHOOKS)) as host:
+    with open_host(settings=Settings(rendering=ONE_WORKER, webhooks=WEBHOOKS)) as host:
         album = host.albums.create("Cats", owner="admin")
         image = host.upload(make_image(), owner="admin", album_id=album.id)
         host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")

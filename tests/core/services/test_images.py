@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.open_host import open_host
 
 from imagehost_core import BadRequestError, Image, ImageHost, NotFoundError, UploadOptions, ValidationError
 from imagehost_core.testing import FrozenClock, make_image
@@ -135,7 +136,7 @@ def test_lists_are_newest_first_and_paged_by_page_and_cursor(
 ) -> None:
     clock = FrozenClock()
     host = opened()
-    with ImageHost.open(tmp_path / "data", settings=host.settings, clock=clock) as timed:
+    with open_host(tmp_path / "data", settings=host.settings, clock=clock) as timed:
         created = []
         for number in range(7):
             clock.advance(seconds=number % 2)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.services.conftest import ONE_WORKER
+from tests.open_host import open_host
 
 from imagehost_core import Image, ImageHost, NotFoundError, Scope
 from imagehost_core.authorization import SessionRequirement, authorize
@@ -44,7 +45,7 @@ def own_private(host: ImageHost, name: str) -> Image:
 def shared() -> Iterator[tuple[ImageHost, Image, FrozenClock]]:
     """A host whose clock stands still, with a private image of `ann`."""
     clock = FrozenClock()
-    with ImageHost.open(settings=ONE_WORKER, clock=clock) as host:
+    with open_host(settings=ONE_WORKER, clock=clock) as host:
         yield host, own_private(host, "ann"), clock
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 from tests.core.services.conftest import ONE_WORKER
+from tests.open_host import open_host
 
 import imagehost_core
 from imagehost_core import ConflictError, ImageHost, NotFoundError, restore
@@ -104,7 +105,7 @@ def require_content(host: ImageHost, stored: Path) -> None:
 
 def test_stored_data_of_each_format_is_opened_whole(stored: Path, tmp_path: Path) -> None:
     data = Path(shutil.copytree(stored / "data", tmp_path / "data"))
-    with ImageHost.open(data, settings=ONE_WORKER) as host:
+    with open_host(data, settings=ONE_WORKER) as host:
         require_content(host, stored)
     record = parse_record((data / "installation.json").read_bytes(), data)
     assert record.format == FORMAT
@@ -114,7 +115,7 @@ def test_stored_data_of_each_format_is_opened_whole(stored: Path, tmp_path: Path
 def test_a_backup_of_each_format_is_restored_whole(stored: Path, tmp_path: Path) -> None:
     with (stored / "backup.imagehost").open("rb") as file:
         restore([file], tmp_path / "data")
-    with ImageHost.open(tmp_path / "data", settings=ONE_WORKER) as host:
+    with open_host(tmp_path / "data", settings=ONE_WORKER) as host:
         expected = json.loads((stored / "expected.json").read_text())
         assert {str(image.id) for image in host.images.iter(owner="ada")} == set(expected["images"])
         assert list(host.check()) == []
@@ -224,7 +225,7 @@ def test_a_host_serves_while_the_next_version_migrates_and_is_then_not_started_a
     settings: Settings, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    with ImageHost.open(data, settings=settings) as host, next_version(tmp_path / "next") as environment:
+    with open_host(data, settings=settings) as host, next_version(tmp_path / "next") as environment:
         host.upload(make_image(16, 16), owner="admin", filename="first.png")
         process = subprocess.run(
             [sys.executable, "-c", NEXT, str(data), settings.database],
@@ -242,4 +243,4 @@ def test_a_host_serves_while_the_next_version_migrates_and_is_then_not_started_a
     for record in (data / "installation.json", data / "images" / "installation.json"):
         assert parse_record(record.read_bytes(), record).format == FORMAT + 1
     with pytest.raises(ConflictError, match=r"install imagehost 99\.\d"):
-        ImageHost.open(data, settings=settings)
+        open_host(data, settings=settings)

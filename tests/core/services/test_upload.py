@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import Image as PILImage
 from tests.core.headers.test_headers_camera import photograph
+from tests.open_host import open_host
 from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
 
 from imagehost_core import Format, Image, ImageHost, UploadOptions, ValidationError
@@ -258,7 +259,7 @@ def test_derivatives_are_stored_beside_the_master_as_recorded(host: ImageHost, f
 
 @pytest.fixture
 def sqlite_host(tmp_path: Path) -> Iterator[ImageHost]:
-    with ImageHost.open(tmp_path, settings=Settings(rendering=RenderingSettings(processes=1))) as host:
+    with open_host(tmp_path, settings=Settings(rendering=RenderingSettings(processes=1))) as host:
         yield host
 
 

@@ -130,7 +130,7 @@ def test_a_damaged_image_is_422(refused: Callable[..., str], content: bytes) -> 
     assert "expected" in refused(content, ValidationError)
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.integers(9, len(PNG) - 13))
 def test_an_image_cut_anywhere_is_422(refused: Callable[..., str], cut: int) -> None:
     refused(PNG[:cut], ValidationError)

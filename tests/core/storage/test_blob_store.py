@@ -278,11 +278,11 @@ class ObjectBlobStoreMachine(BlobStoreMachine):
 
 
 TestMemoryBlobStore = BlobStoreMachine.TestCase
-TestMemoryBlobStore.settings = settings(max_examples=30, stateful_step_count=20)
+TestMemoryBlobStore.settings = settings(max_examples=10, stateful_step_count=20)
 TestLocalBlobStore = LocalBlobStoreMachine.TestCase
-TestLocalBlobStore.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+TestLocalBlobStore.settings = settings(max_examples=10, stateful_step_count=20)
 TestObjectBlobStore = ObjectBlobStoreMachine.TestCase
-TestObjectBlobStore.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+TestObjectBlobStore.settings = settings(max_examples=10, stateful_step_count=20)
 
 
 def test_storage_imports_neither_sqlite_nor_pillow_nor_an_optional_package() -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.coordination.counter_table import COUNTERS, INITIAL_CAPACITY, CounterTable
@@ -67,7 +67,6 @@ def test_counters_are_found_after_another_process_has_replaced_the_table_in_the_
     other.close()
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.integers(1, 12), st.integers(1, 10), st.integers(1, 2**40)),

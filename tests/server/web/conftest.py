@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
+from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 
@@ -30,7 +31,7 @@ HTML = {"Accept": "text/html"}
 
 @pytest.fixture(scope="session")
 def host() -> ImageHost:
-    host = ImageHost.open(settings=SETTINGS)
+    host = open_host(settings=SETTINGS)
     host.accounts.set_password_hash("admin", hash_quickly(PASSWORD))
     return host
 

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from attrs import evolve
 from tests.animations import count_frames, make_animation
+from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 
@@ -71,7 +72,7 @@ def test_the_page_of_an_animation_shows_the_first_frame_if_motion_is_to_be_reduc
 
 def test_a_private_animation_of_another_origin_has_signed_urls_of_both() -> None:
     settings = evolve(SETTINGS, cdn_url="https://cdn.example.com/img")
-    host = ImageHost.open(settings=settings)
+    host = open_host(settings=settings)
     image = host.upload(make_animation(WIDTH, HEIGHT), owner="admin", is_public=False)
     with (
         serving(host, settings) as origin,
@@ -86,7 +87,7 @@ def test_a_private_animation_of_another_origin_has_signed_urls_of_both() -> None
 
 def test_a_host_without_public_variants_shows_the_thumbnail_of_an_animation() -> None:
     settings = evolve(SETTINGS, delivery=DeliverySettings(require_signed=True))
-    host = ImageHost.open(settings=settings)
+    host = open_host(settings=settings)
     image = host.upload(make_animation(WIDTH, HEIGHT), owner="admin")
     with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=HTML) as visitor:
         (tile,) = read_images(visitor.get("/").text, image.id)

@@ -9,6 +9,7 @@ from zipfile import ZipFile
 import attrs
 import httpx2
 import pytest
+from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.server.web.conftest import SETTINGS
 
@@ -92,7 +93,7 @@ def test_an_archive_requires_what_its_page_requires(
     assert response.headers["location"].startswith("/login?next=/albums/")
     assert owner.get(f"/albums/{other.id}/images.zip").status_code == 404
     closed = attrs.evolve(SETTINGS, gallery=GallerySettings(require_sign_in=True))
-    with ImageHost.open(settings=closed) as hidden, serving(hidden, closed) as origin:
+    with open_host(settings=closed) as hidden, serving(hidden, closed) as origin:
         album = hidden.albums.create("Lighthouse", owner=hidden.accounts.create("owner"))
         response = httpx2.get(f"{origin}/a/{album.id}/images.zip", follow_redirects=False)
         assert response.headers["location"].startswith("/login?next=/a/")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 from attrs import evolve
+from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, PASSWORD, SETTINGS, SignedIn
@@ -104,7 +105,7 @@ def test_hostile_texts_are_text_on_every_page_of_their_account(
 
 
 def test_hostile_texts_are_text_on_the_pages_of_webhooks_and_operators() -> None:
-    host = ImageHost.open(settings=evolve(SETTINGS, webhooks=evolve(SETTINGS.webhooks, allow_loopback=True)))
+    host = open_host(settings=evolve(SETTINGS, webhooks=evolve(SETTINGS.webhooks, allow_loopback=True)))
     session = SignedIn(host)
     webhook = host.webhooks.create(
         owner="admin", url="http://127.0.0.1:9/?\"'><script>", events=[], description=HOSTILE
@@ -199,7 +200,7 @@ def test_the_session_of_a_suspended_account_is_refused_at_once(host: ImageHost, 
 def test_sign_in_attempts_of_the_page_and_of_the_api_have_one_limit() -> None:
     settings = evolve(SETTINGS, limits=evolve(SETTINGS.limits, sign_ins_per_minute=3))
     with (
-        serving(ImageHost.open(settings=settings), settings) as origin,
+        serving(open_host(settings=settings), settings) as origin,
         httpx2.Client(base_url=origin, headers=HTML) as client,
     ):
         form = {"name": "admin", "password": "wrong"}
@@ -216,7 +217,7 @@ def test_sign_in_attempts_of_the_page_and_of_the_api_have_one_limit() -> None:
 
 def test_a_refused_page_costs_no_look_at_the_session() -> None:
     settings = evolve(SETTINGS, limits=evolve(SETTINGS.limits, pages_per_minute=1))
-    host = ImageHost.open(settings=settings)
+    host = open_host(settings=settings)
     session = SignedIn(host)
     with (
         serving(host, settings) as origin,
@@ -237,7 +238,7 @@ def test_the_description_of_a_malformed_url_is_a_404(visitor: httpx2.Client, url
 
 def test_a_closed_gallery_describes_no_image_to_visitors() -> None:
     settings = evolve(SETTINGS, gallery=GallerySettings(require_sign_in=True))
-    host = ImageHost.open(settings=settings)
+    host = open_host(settings=settings)
     image = host.upload(make_image(30, 20), owner="admin", description="closed")
     session = SignedIn(host)
     with serving(host, settings) as origin, httpx2.Client(base_url=origin) as client:

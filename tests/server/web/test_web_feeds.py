@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import attrs
 import httpx2
 import pytest
+from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.server.web.conftest import SETTINGS
 
@@ -81,10 +82,10 @@ def test_the_site_map_has_the_pages_of_public_images(host: ImageHost, visitor: h
 def test_a_site_that_is_closed_or_not_listed_has_no_feed_or_site_map() -> None:
     closed = attrs.evolve(SETTINGS, gallery=GallerySettings(require_sign_in=True))
     unlisted = attrs.evolve(SETTINGS, web=WebSettings(listed=False))
-    with ImageHost.open(settings=closed) as host, serving(host, closed) as origin:
+    with open_host(settings=closed) as host, serving(host, closed) as origin:
         for path in ("/feed.xml", "/sitemap.xml"):
             assert httpx2.get(f"{origin}{path}").status_code == 401
-    with ImageHost.open(settings=unlisted) as host, serving(host, unlisted) as origin:
+    with open_host(settings=unlisted) as host, serving(host, unlisted) as origin:
         assert httpx2.get(f"{origin}/sitemap.xml").status_code == 404
         assert "Sitemap" not in httpx2.get(f"{origin}/robots.txt").text
 
@@ -105,7 +106,7 @@ def test_a_phone_can_share_files_with_the_app(owner: httpx2.Client, visitor: htt
 @pytest.mark.parametrize("contact", [None, "mailto:security@example.com", "https://example.com/report"])
 def test_the_security_contact_is_that_of_the_settings(contact: str | None) -> None:
     settings = attrs.evolve(SETTINGS, web=WebSettings(security_contact=contact))
-    with ImageHost.open(settings=settings) as host, serving(host, settings) as origin:
+    with open_host(settings=settings) as host, serving(host, settings) as origin:
         response = httpx2.get(f"{origin}/.well-known/security.txt")
         if not contact:
             assert response.status_code == 404

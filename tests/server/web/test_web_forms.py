@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from attrs import evolve, frozen
 from tests.core.headers.test_headers_camera import photograph
+from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, PASSWORD, SETTINGS, SignedIn
@@ -63,7 +64,7 @@ FIELDS: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def host() -> ImageHost:
-    return ImageHost.open(
+    return open_host(
         settings=evolve(SETTINGS, webhooks=WebhookSettings(allow_loopback=True, send_in_server=False))
     )
 

@@ -14,6 +14,7 @@ import pytest
 from attrs import evolve
 from PIL import Image as PILImage
 from tests.animations import make_animation
+from tests.open_host import open_host
 from tests.screenshots import encode, photograph
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
@@ -400,7 +401,7 @@ def test_pages_are_in_the_language_that_the_browser_prefers(visitor: httpx2.Clie
 
 def test_a_closed_gallery_sends_visitors_to_the_sign_in_page_and_back() -> None:
     settings = evolve(SETTINGS, gallery=GallerySettings(require_sign_in=True))
-    host = ImageHost.open(settings=settings)
+    host = open_host(settings=settings)
     image = host.upload(make_image(30, 20), owner="admin")
     album = host.albums.create(owner="admin", name="Album")
     with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=HTML) as client:
@@ -420,7 +421,7 @@ def test_search_engines_list_what_the_operator_allows() -> None:
     for listed in (True, False):
         settings = evolve(SETTINGS, web=WebSettings(listed=listed))
         with (
-            serving(ImageHost.open(settings=settings), settings) as origin,
+            serving(open_host(settings=settings), settings) as origin,
             httpx2.Client(base_url=origin, headers=HTML) as client,
         ):
             assert ("Allow: /i/" in client.get("/robots.txt").text) is listed
@@ -431,7 +432,7 @@ def test_search_engines_list_what_the_operator_allows() -> None:
 def test_where_variants_are_restricted_pages_use_thumbnails_and_masters() -> None:
     for delivery in (DeliverySettings(require_signed=True), DeliverySettings(allowed_sizes=("100x100",))):
         settings = evolve(SETTINGS, delivery=delivery)
-        host = ImageHost.open(settings=settings)
+        host = open_host(settings=settings)
         image = host.upload(make_image(700, 500), owner="admin")
         with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=HTML) as client:
             for path in ("/", f"/i/{image.id}"):
@@ -444,7 +445,7 @@ def test_where_variants_are_restricted_pages_use_thumbnails_and_masters() -> Non
 def test_without_pages_the_api_stays_as_it_is() -> None:
     settings = evolve(SETTINGS, web=WebSettings(enabled=False))
     with (
-        serving(ImageHost.open(settings=settings), settings) as origin,
+        serving(open_host(settings=settings), settings) as origin,
         httpx2.Client(base_url=origin, headers=HTML) as client,
     ):
         for path in ("/", "/login", "/upload", "/robots.txt"):
@@ -455,7 +456,7 @@ def test_without_pages_the_api_stays_as_it_is() -> None:
 def test_pages_are_limited_by_ip_address() -> None:
     settings = evolve(SETTINGS, limits=evolve(SETTINGS.limits, pages_per_minute=2))
     with (
-        serving(ImageHost.open(settings=settings), settings) as origin,
+        serving(open_host(settings=settings), settings) as origin,
         httpx2.Client(base_url=origin, headers=HTML) as client,
     ):
         statuses = [client.get("/").status_code for _ in range(6)]

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 import pytest
 from attrs import evolve
+from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 
@@ -96,7 +97,7 @@ def test_images_are_listed_from_the_beginning_of_a_day_to_the_end_of_another(
 
 def test_images_in_the_order_of_time_are_below_their_months() -> None:
     clock = FrozenClock(datetime(2026, 1, 31, 23, 59, tzinfo=UTC))
-    host = ImageHost.open(settings=SETTINGS, clock=clock)
+    host = open_host(settings=SETTINGS, clock=clock)
     with serving(host, SETTINGS) as origin:
         for minutes in (1, 1, 60):
             host.upload(make_image(30, 20), owner="admin")
@@ -192,7 +193,7 @@ def test_a_signed_url_of_a_private_image_is_created_and_works(
 
 def test_private_images_are_shown_to_their_owner_also_where_images_have_another_origin() -> None:
     settings = evolve(SETTINGS, cdn_url="https://cdn.example.com/img")
-    host = ImageHost.open(settings=settings)
+    host = open_host(settings=settings)
     image = host.upload(make_image(700, 500), owner="admin", is_public=False)
     public = host.upload(make_image(700, 500), owner="admin")
     with (

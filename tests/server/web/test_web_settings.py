@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 from attrs import evolve
+from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import PASSWORD, SETTINGS, SignedIn
@@ -31,7 +32,7 @@ WEBHOOKS = "/settings/webhooks"
 def host() -> ImageHost:
     """A host of its own: its tests change accounts and passwords."""
     settings = evolve(SETTINGS, webhooks=WebhookSettings(allow_loopback=True, send_in_server=False))
-    host = ImageHost.open(settings=settings)
+    host = open_host(settings=settings)
     host.accounts.set_password_hash("admin", hash_quickly(PASSWORD))
     return host
 
@@ -121,7 +122,7 @@ def test_another_session_is_ended(host: ImageHost, owner: httpx2.Client, session
 
 def test_usage_and_limits_are_shown() -> None:
     settings = evolve(SETTINGS, limits=evolve(SETTINGS.limits, uploads_per_minute=7, quota_bytes=2_000_000))
-    host = ImageHost.open(settings=settings)
+    host = open_host(settings=settings)
     session = SignedIn(host)
     with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=session.headers) as client:
         page = client.get("/settings").text

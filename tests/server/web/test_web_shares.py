@@ -11,6 +11,7 @@ from zipfile import ZipFile
 import httpx2
 import pytest
 from attrs import evolve
+from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
@@ -161,7 +162,7 @@ def test_attempts_at_a_password_are_limited_by_ip_address_as_those_to_sign_in(
 ) -> None:
     settings = evolve(SETTINGS, limits=LimitSettings(sign_ins_per_minute=3, pages_per_minute=0))
     with (
-        ImageHost.open(host.path, settings=settings) as limited,
+        open_host(host.path, settings=settings) as limited,
         serving(limited, settings) as origin,
         httpx2.Client(base_url=origin, timeout=60, headers=HTML) as client,
     ):
@@ -185,7 +186,7 @@ def test_another_site_cannot_send_the_form_of_a_password(
 def test_a_share_is_shown_where_public_pages_require_a_session(host: ImageHost, share: AlbumShare) -> None:
     settings = evolve(SETTINGS, gallery=GallerySettings(require_sign_in=True))
     with (
-        ImageHost.open(host.path, settings=settings) as closed,
+        open_host(host.path, settings=settings) as closed,
         serving(closed, settings) as origin,
         httpx2.Client(base_url=origin, headers=HTML) as client,
     ):

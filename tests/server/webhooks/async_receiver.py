@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 from attrs import define, field
+from tests.open_host import open_host
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.endpoints import AddressPolicy, Endpoint, require_public_address
@@ -103,7 +104,7 @@ def loopback_host(clock: FrozenClock, *, concurrency: int = 4, timeout_seconds: 
     settings = Settings(
         base_url="https://img.example/v1", webhooks=webhooks, rendering=RenderingSettings(processes=1)
     )
-    return ImageHost.open(":memory:", settings=settings, clock=clock)
+    return open_host(":memory:", settings=settings, clock=clock)
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:

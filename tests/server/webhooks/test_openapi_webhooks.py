@@ -6,8 +6,8 @@ import json
 
 import httpx2
 import jsonschema
+from tests.open_host import open_host
 
-from imagehost_core import ImageHost
 from imagehost_core.events import EVENT_TYPES, event_schemas
 from imagehost_core.services.webhooks import TEST_EVENT
 from imagehost_core.testing import FrozenClock
@@ -27,7 +27,7 @@ def test_the_document_has_every_event_with_its_schema(anonymous: httpx2.Client) 
 
 
 def test_the_document_has_the_body_of_a_test(api: httpx2.Client) -> None:
-    with ImageHost.open(clock=FrozenClock()) as host:
+    with open_host(clock=FrozenClock()) as host:
         hook = host.webhooks.create(owner="admin", url="https://192.0.43.8/")
         host.webhooks.test(hook.webhook, owner="admin")
         (leased,) = host.webhooks.lease(1)

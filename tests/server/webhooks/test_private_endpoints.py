@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from attrs import define
 from tests.core.test_webhook_endpoint import INTERNAL_HOSTS, INVALID_URLS, LOOPBACK_HOSTS
+from tests.open_host import open_host
 from tests.server.webhooks.async_receiver import LOOPBACK_TOO, post
 
 from imagehost_core import ImageHost, Settings, ValidationError
@@ -94,7 +95,7 @@ def host() -> Iterator[ImageHost]:
         webhooks=WebhookSettings(timeout_seconds=5.0),
         rendering=RenderingSettings(processes=1),
     )
-    with ImageHost.open(":memory:", settings=settings) as host:
+    with open_host(":memory:", settings=settings) as host:
         yield host
 
 

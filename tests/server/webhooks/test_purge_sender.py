@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import attrs
 import pytest
+from tests.open_host import open_host
 from tests.server.webhooks.async_receiver import OK, AsyncReceiver, receiving, wait_until
 
 from imagehost_core import ImageHost, Settings
@@ -39,7 +40,7 @@ def hidden_images(receiver: AsyncReceiver, clock: FrozenClock, count: int = 1) -
     settings = Settings(
         base_url="https://img.example/v1", purge=purge, rendering=RenderingSettings(processes=1)
     )
-    with ImageHost.open(":memory:", settings=settings, clock=clock) as host:
+    with open_host(":memory:", settings=settings, clock=clock) as host:
         image = host.upload(make_image(8, 8), owner="admin")
         others = [host.upload(make_image(8, 8), owner="admin") for _ in range(count - 1)]
         for each in (image, *others):
@@ -155,6 +156,6 @@ async def test_without_a_url_no_task_runs() -> None:
     settings = attrs.evolve(
         Settings(base_url="https://img.example/v1"), rendering=RenderingSettings(processes=1)
     )
-    with ImageHost.open(":memory:", settings=settings) as host:
+    with open_host(":memory:", settings=settings) as host:
         async with running_purge_sender(host):
             assert not host.cache_purges.is_enabled

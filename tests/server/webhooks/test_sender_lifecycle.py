@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from tests.open_host import open_host
 from tests.server.webhooks.async_receiver import OK, loopback_host, only_delivery, receiving, wait_until
 
 from imagehost_core import ImageHost
@@ -261,7 +262,7 @@ async def test_an_idle_sender_finds_an_event_of_another_process(host: ImageHost,
         host.webhooks.create(owner="admin", url=receiver.url)
         sender = WebhookSender(host, idle_poll_seconds=0.01)
         running = asyncio.create_task(sender.run())
-        with ImageHost.open(host.path, clock=clock) as other:
+        with open_host(host.path, clock=clock) as other:
             other.albums.create(owner="admin", name="Cats")
         await wait_until(lambda: len(receiver.requests) == 1)
         sender.stop()

@@ -17,9 +17,10 @@ import anyio
 import httpx2
 import jsonschema
 import pytest
+from tests.open_host import open_host
 
 from imagehost_client import webhooks
-from imagehost_core import ImageHost, Settings
+from imagehost_core import Settings
 from imagehost_core.events import EVENT_TYPES, event_schemas
 from imagehost_core.models import DeliveryState
 from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_WEBHOOKS
@@ -107,7 +108,7 @@ def test_the_example_receiver_handles_each_event_once(workspace: Path, tmp_path:
         webhooks=WebhookSettings(allow_loopback=True),
         rendering=RenderingSettings(processes=1),
     )
-    with ImageHost.open(":memory:", settings=options) as host:
+    with open_host(":memory:", settings=options) as host:
         created = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
         rotated = host.webhooks.rotate_secret(created.webhook.id, owner="admin")
         with example(workspace, tmp_path, f"{created.secret} {rotated.secret}") as (url, process):
