@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 from attrs import frozen
+from tests.certificates import create_certificate
 from tests.client.conftest import Caller, FaultyServer, http, serve_fake
 from tests.object_store import free_ports
 
@@ -125,21 +124,11 @@ class Secure:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("NOT TESTED: TLS, because openssl is not installed")
-    directory = tmp_path_factory.mktemp("tls")
-    certificate, key = directory / "certificate.pem", directory / "key.pem"
-    command = [
-        openssl,
-        *["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"],
-    ]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
+    certificate = create_certificate(tmp_path_factory.mktemp("tls"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(certificate.cert, certificate.key)
     with serve_fake(context) as host:
-        yield Secure(host, certificate)
+        yield Secure(host, certificate.cert)
 
 
 def image_through(call: Caller) -> bool:

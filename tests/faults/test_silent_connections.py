@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from tests.server.tls import create_certificate
+from tests.certificates import create_certificate
 
 from imagehost_server.testing import RunningServer, running
 

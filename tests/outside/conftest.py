@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ import httpx2
 import pytest
 from attrs import define, field
 from PIL import Image
+from tests.certificates import create_certificate
 from tests.outside.packages import install_npm, install_python
 from tests.server.conftest import NO_LIMITS
 
@@ -42,15 +42,8 @@ RUN_SECONDS = 60
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The certificate of the server, which is its own authority, and its key."""
-    if shutil.which("openssl") is None:
-        pytest.skip("NOT TESTED with programs of others: openssl is not installed")
-    directory = tmp_path_factory.mktemp("certificate")
-    paths = directory / "cert.pem", directory / "key.pem"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1"
-    names = ("-addext", "subjectAltName=IP:127.0.0.1")
-    files = ("-out", str(paths[0]), "-keyout", str(paths[1]))
-    subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
-    return paths
+    certificate = create_certificate(tmp_path_factory.mktemp("certificate"))
+    return certificate.cert, certificate.key
 
 
 @pytest.fixture(scope="session")

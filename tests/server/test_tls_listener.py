@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 import uvloop
 from attrs import frozen
-from tests.server.tls import Certificate, create_certificate
+from tests.certificates import Certificate, create_certificate
 
 from imagehost_server.middleware.connections import EXTRA_CONNECTIONS, ConnectionTable, OpenConnection
 from imagehost_server.serve.tls import TlsListener, create_context

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
+from tests.certificates import create_certificate
 from tests.core.headers.test_headers_camera import photograph
 from tests.outside.browser.tabs import (
     LIMITS,
@@ -20,7 +21,6 @@ from tests.outside.browser.tabs import (
     Watched,
     sign_in,
 )
-from tests.server.tls import create_certificate
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import running

@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx2
 import pytest
 from attrs import frozen
+from tests.certificates import Certificate, create_certificate
 from tests.server.in_process import serving
-from tests.server.tls import Certificate, create_certificate
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image

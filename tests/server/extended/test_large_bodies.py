@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from tests.server.tls import create_certificate
+from tests.certificates import create_certificate
 
 from imagehost_server.serve.transport import LINGER_BYTES
 from imagehost_server.testing import RunningServer, running

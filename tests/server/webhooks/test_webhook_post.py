@@ -6,10 +6,10 @@ import asyncio
 import inspect
 import re
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.certificates import create_certificate
 from tests.server.webhooks.async_receiver import LOOPBACK_TOO, post, receiving
 
 from imagehost_core.endpoints import parse_endpoint_url, require_public_address
@@ -108,30 +108,11 @@ async def test_a_name_without_an_ip_address_is_a_failure_with_the_reason() -> No
         )
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "1",
-        "-subj",
-        "/CN=localhost",
-    ]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
-    return certificate, key
-
-
-async def test_tls_certificates_are_verified_for_the_name(certificate: tuple[Path, Path]) -> None:
+async def test_tls_certificates_are_verified_for_the_name(tmp_path: Path) -> None:
     """A server with an untrusted certificate receives nothing of the event."""
+    certificate = create_certificate(tmp_path, "DNS:localhost")
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    serving.load_cert_chain(*certificate)
+    serving.load_cert_chain(certificate.cert, certificate.key)
 
     async def resolve(_host: str, _port: int) -> list[str]:
         return ["127.0.0.1"]
@@ -141,7 +122,7 @@ async def test_tls_certificates_are_verified_for_the_name(certificate: tuple[Pat
         with pytest.raises(UnreachableError, match="TLS failed"):
             await post(endpoint, LOOPBACK_TOO, resolve=resolve)
         assert receiver.requests == []
-        trusting = ssl.create_default_context(cafile=str(certificate[0]))
+        trusting = ssl.create_default_context(cafile=certificate.cert)
         response = await Outgoing(LOOPBACK_TOO, resolve=resolve, tls=trusting).request(
             "POST", endpoint, {}, b"{}", timeout=5
         )

@@ -13,10 +13,10 @@ from pathlib import Path
 import attrs
 import httpx2
 import pytest
+from tests.certificates import create_certificate
 from tests.core.services.conftest import ONE_WORKER
 from tests.core.services.orphans import store_orphan
 from tests.object_store import S3Server, open_url
-from tests.server.tls import create_certificate
 from tests.tcp_proxy import run_tcp_proxy
 
 from imagehost_core import (
