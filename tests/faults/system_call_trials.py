@@ -22,9 +22,10 @@ from tests.faults.system_call_operations import OPERATIONS, World
 from tests.faults.system_calls import VARIABLE, Fault, Outcome, SystemCalls
 
 from imagehost_core import ImageHostError
+from imagehost_core._util import durable
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.maintenance import restore
-from imagehost_core.storage import StagingArea, durable
+from imagehost_core.storage import StagingArea
 
 FAULTS_OF_A_CALL = tuple(product((errno.EIO, errno.ENOSPC), (False, True)))
 
