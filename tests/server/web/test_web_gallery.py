@@ -424,7 +424,6 @@ def test_search_engines_list_what_the_operator_allows() -> None:
             serving(open_host(settings=settings), settings) as origin,
             httpx2.Client(base_url=origin, headers=HTML) as client,
         ):
-            assert ("Allow: /i/" in client.get("/robots.txt").text) is listed
             assert ("noindex" in client.get("/").headers.get("x-robots-tag", "")) is not listed
             assert client.get("/login").headers["x-robots-tag"] == "noindex"
 

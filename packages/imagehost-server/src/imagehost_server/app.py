@@ -107,7 +107,7 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
     cors_policy = CorsPolicy(settings.cors_origins)
     json_api = create_api(host, settings, executors, recorder)
     identity = IdentityMiddleware(json_api, host, executors)
-    delivery = DeliveryRoute(host, executors, recorder)
+    delivery = DeliveryRoute(host, executors, recorder, listed=settings.web.listed)
     root_path = settings.root_path
     prefixes = delivery_prefixes(settings.delivery_url, root_path)
     dispatcher = Dispatcher(identity, delivery, prefixes, cors_policy)

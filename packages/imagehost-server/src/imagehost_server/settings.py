@@ -178,7 +178,7 @@ class WebSettings:
         logo_file: Path of the image beside the name, which is the icon of the site too: SVG, PNG or WebP;
             `None` for that of imagehost.
         accent: The colour of links and buttons, as `#1f5fd6`; `None` for blue.
-        listed: Whether search engines may list the public pages.
+        listed: Whether search engines may list public pages and images.
         security_contact: Where to report vulnerabilities: a URL, such as `mailto:security@example.com`, for
             `/.well-known/security.txt`.
     """

@@ -157,10 +157,14 @@ class DeliveryRoute:
         host: The host.
         executors: Run blocking work.
         recorder: Counts where images came from; by default one of its own.
+        listed: Whether search engines may list public images.
     """
 
-    def __init__(self, host: ImageHost, executors: Executors, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self, host: ImageHost, executors: Executors, recorder: Recorder | None = None, *, listed: bool = True
+    ) -> None:
         self._host = host
+        self._unlisted_headers = [] if listed else [(b"x-robots-tag", b"noindex")]
         self._recorder = recorder or Recorder()
         self._executors = executors
         ages = host.settings.delivery
@@ -317,6 +321,7 @@ class DeliveryRoute:
             *SECURITY_HEADERS,
             *(RESTRICTED_HEADERS if resolved.is_restricted else SHARED_HEADERS),
             *([(b"vary", b"Accept")] if resolved.varies else ()),
+            *self._unlisted_headers,
         ]
 
     async def _viewer(self, scope: HTTPScope) -> Account | None:

@@ -13,6 +13,7 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from attrs import frozen
 from litestar import Response
@@ -29,6 +30,9 @@ PREFIX = "/assets/"
 """The prefix of the paths of assets."""
 
 _CACHE_SECONDS = 31_536_000
+
+_NOT_FOR_CRAWLERS = ("admin", "albums", "api/", "images", "settings", "upload", "v1/")
+"""The beginnings of paths, below the root path, that need an account or are those of programs."""
 
 _MEDIA_TYPES = {
     "css": "text/css; charset=utf-8",
@@ -123,11 +127,16 @@ async def asset_file(request: ApiRequest, version: FromPath[str], name: FromPath
 
 @_handler("/robots.txt")
 async def robots(request: ApiRequest) -> Response[Any]:
-    """Tell crawlers which pages they may read (RFC 9309)."""
-    root, allowed = request.settings.root_path, ("$", "a/", "i/", "assets/", "feed.xml", "sitemap.xml")
-    rules = "".join(f"Allow: {root}/{path}\n" for path in allowed if request.settings.web.listed)
-    sitemap = f"Sitemap: {request.settings.site_url}/sitemap.xml\n" if request.settings.web.listed else ""
-    body = f"User-agent: *\n{rules}Disallow: {root}/\n{sitemap}"
+    """Tell crawlers which paths are of no use to them (RFC 9309).
+
+    What is not to be listed has `X-Robots-Tag: noindex`, which they see only where they may read: so links to
+    pages keep their cards.
+    """
+    settings = request.settings
+    rules = "".join(f"Disallow: {settings.root_path}/{path}\n" for path in _NOT_FOR_CRAWLERS)
+    images = f"Allow: {urlsplit(settings.delivery_url).path}/\n"
+    sitemap = f"Sitemap: {settings.site_url}/sitemap.xml\n" if settings.web.listed else ""
+    body = f"User-agent: *\n{images}{rules}{sitemap}"
     headers = (("content-type", "text/plain; charset=utf-8"), ("cache-control", "public, max-age=3600"))
     return to_litestar(RawResponse(200, body.encode(), headers))
 
