@@ -145,3 +145,26 @@ def test_a_full_disk_is_507_and_uploads_succeed_when_space_is_freed(disk: Path) 
         assert client.post("/v1/albums", json={"name": "x"}).status_code == 201
         usage = client.get("/v1/account").json()["data"]["usage"]
         assert usage["images"] == len(ids) - 2 == len(stored_ids(data))
+
+
+def test_a_server_starts_on_a_full_disk_serves_deletes_and_refuses_uploads(disk: Path) -> None:
+    """Temporary files are on it as well, as after a reboot of a machine with one file system."""
+    data, image = disk / "data", make_image(1_200, 900)
+    data.with_suffix(".log").symlink_to(disk.parent / "server.log")
+    (disk / "tmp").mkdir()
+    variables = {**NO_LIMITS, "IMAGEHOST_STORAGE_MIN_FREE_BYTES": "0", "TMPDIR": str(disk / "tmp")}
+    with running(data, variables=variables) as server, client_of(server, server.token) as client:
+        token = server.token
+        uploads = [client.post("/v1/upload", files={"image": image}) for _ in range(2)]
+        ids = [upload.raise_for_status().json()["data"]["id"] for upload in uploads]
+    fill(disk / "filler")
+    with running(data, variables=variables) as server, client_of(server, token) as client:
+        assert client.get("/readyz").status_code == 200
+        assert client.get("/v1/images").json()["data"]["pagination"]["total"] == 2
+        assert client.get(f"/img/{ids[0]}").status_code == 200
+        assert client.get(f"/img/{ids[0]}?w=20&fm=png").status_code == 200
+        response = client.post("/v1/upload", files={"image": bytes(3 * 2**20)})
+        assert (response.status_code, response.json()["error"]["code"]) == (507, "INSUFFICIENT_STORAGE")
+        for image_id in ids:
+            assert client.delete(f"/v1/images/{image_id}").json()["data"]["deleted"]
+        assert stored_ids(data) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,32 @@ def test_a_mistyped_data_directory_is_an_error_and_creates_nothing(
     assert result.exit_code != 0
     assert "mistyped" in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no owners by number")
+@pytest.mark.parametrize("is_new", [True, False])
+def test_serve_refuses_data_of_another_user_unless_any_owner_is_allowed(
+    tmp_path: Path, is_new: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    if not is_new:
+        ImageHost.open(data).close()
+    before = sorted(tmp_path.rglob("*"))
+    if os.geteuid() == 0:
+        os.chown(data if is_new else data / "imagehost.sqlite3", 12_345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+    # The next step of a start.
+    flags = ["--data", str(data), "--port", "0", "--tls-cert", "missing.pem", "--tls-key", "missing.pem"]
+    result = CliRunner().invoke(main, ["serve", *flags])
+    assert result.exit_code == 1
+    assert "expected the user that owns" in result.output
+    assert "sudo -u" in result.output
+    assert sorted(tmp_path.rglob("*")) == before
+    allowed = CliRunner().invoke(main, ["serve", *flags, "--any-owner"])
+    assert "expected the user" not in allowed.output
+    assert "missing.pem" in allowed.output
 
 
 def test_the_flag_takes_precedence_over_the_variable(tmp_path: Path) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.core.services.conftest import Stores
 from tests.open_host import open_host
 
-from imagehost_core import InsufficientStorageError, Settings
+from imagehost_core import ImageHost, InsufficientStorageError, Settings, UnavailableError
 from imagehost_core.coordination.disk_reserve import RESERVE_BYTES, DiskReserve
-from imagehost_core.settings import RenderingSettings, StorageSettings
+from imagehost_core.settings import PostgresSettings, RenderingSettings, StorageSettings
+from imagehost_core.storage.cache.eviction import evict_until
 from imagehost_core.testing import make_image
 
 SETTINGS = Settings(storage=StorageSettings(min_free_bytes=0), rendering=RenderingSettings(processes=1))
@@ -63,6 +65,53 @@ def test_a_small_disk_has_no_reserve(small_disk: Callable[..., Path]) -> None:
     disk = small_disk("4m")
     DiskReserve(disk / "reserve").acquire()
     assert list(disk.iterdir()) == []
+
+
+def test_a_full_disk_without_a_reserve_has_fewer_cached_variants_instead(
+    small_disk: Callable[..., Path],
+) -> None:
+    disk = small_disk("48m")
+    (disk / "variants").mkdir()
+    for number in range(12):
+        (disk / "variants" / f"{number:02}").write_bytes(bytes(2**19))
+        os.utime(disk / "variants" / f"{number:02}", (number, number))
+    fill(disk, "full")
+    DiskReserve(disk / "reserve", partial(evict_until, disk / "variants")).release()
+    left = sorted(path.name for path in (disk / "variants").iterdir())
+    assert left == [f"{number:02}" for number in range(RESERVE_BYTES // 2**19, 12)]
+
+
+@pytest.mark.parametrize("has_reserve", [True, False])
+def test_a_host_opens_on_a_full_disk_serves_and_deletes(
+    small_disk: Callable[..., Path], has_reserve: bool
+) -> None:
+    disk = small_disk("48m")
+    with open_host(disk / "data", settings=SETTINGS) as host:
+        stored = [host.upload(make_image(200, 200, seed=seed), owner="admin") for seed in range(3)]
+        for width in range(1, 12):
+            host.render(stored[0].id, f"w={width * 100}&fm=png")
+    if not has_reserve:
+        (disk / "data" / "reserve").unlink()
+    fill(disk, "other")
+    with open_host(disk / "data", settings=SETTINGS) as host:
+        assert [image.id for image in host.images.list(owner="admin")] == [
+            image.id for image in reversed(stored)
+        ]
+        assert host.render(stored[1].id, "w=10").width == 10
+        with pytest.raises(InsufficientStorageError):
+            host.upload(make_image(2_000, 1_500, seed=9), owner="admin", convert_to_webp=False)
+        host.images.delete(stored[0].id)
+        assert len(list(host.images.list(owner="admin"))) == 2
+
+
+def test_a_database_that_cannot_be_used_leaves_nothing_in_a_new_directory(tmp_path: Path) -> None:
+    settings = Settings(
+        database="postgresql://127.0.0.1:1/images", postgres=PostgresSettings(timeout_seconds=1)
+    )
+    for data in (tmp_path / "made", tmp_path):
+        with pytest.raises(UnavailableError):
+            ImageHost.open(data, settings=settings)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -18,7 +19,7 @@ from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import PRINCIPALS
 from imagehost_core.db.engines.installation import read_record
 from imagehost_core.db.repositories.repositories import Repositories
-from imagehost_core.engines import open_image_store, open_shared_state
+from imagehost_core.engines import open_database, open_image_store, open_shared_state
 from imagehost_core.errors import InstallationError
 from imagehost_core.ids import Random
 from imagehost_core.limits import RateLimitCounters
@@ -30,6 +31,7 @@ from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.settings import SQLITE, Settings
 from imagehost_core.storage import DataLayout, StagingArea
+from imagehost_core.storage.cache.eviction import evict_until
 from imagehost_core.storage.cache.variant_cache import VariantCache
 from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.storage.layout import SECRET_BYTES
@@ -97,8 +99,13 @@ def open_context(
                 "repeat it, or delete the directory"
             )
         require_own_directory(layout)
+        if settings.database != SQLITE and not layout.record.exists():
+            # In a new directory a database that cannot be used leaves nothing.
+            open_database(layout, settings).close()
         make_directory(layout.root)
-        reserve = DiskReserve(layout.reserve)
+        reserve = DiskReserve(layout.reserve, partial(evict_until, layout.variants))
+        # The database needs space to be opened, also to delete what fills the disk.
+        reserve.release()
         reserve.acquire()
         locks = LockManager(layout.locks)
         staging = stack.enter_context(closing(StagingArea(layout.staging, settings.storage.min_free_bytes)))

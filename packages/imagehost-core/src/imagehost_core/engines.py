@@ -60,10 +60,10 @@ def open_shared_state(
     return open_state_of_hosts(stack, layout, settings.database, settings.postgres, clock, observe)
 
 
-def open_database(layout: DataLayout, locks: LockManager, settings: Settings) -> Database:
+def open_database(layout: DataLayout, settings: Settings) -> Database:
     """Open the database alone, without what else processes agree on; raises as `open_shared_state`."""
     if settings.database == SQLITE:
-        return SqliteDatabase(layout.database, locks)
+        return SqliteDatabase(layout.database, LockManager(layout.locks))
     from imagehost_core.cluster.opening import open_postgres
 
     return open_postgres(settings.database, settings.postgres)

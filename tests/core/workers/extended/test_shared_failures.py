@@ -151,7 +151,7 @@ def test_requests_that_wait_for_a_render_get_its_error_and_do_not_repeat_it(
 
 @pytest.mark.parametrize(
     ("first_timeout", "kill", "details"),
-    [(3.0, False, "took too long"), (TIMEOUT, True, "interrupted")],
+    [(3.0, False, "it hangs"), (TIMEOUT, True, "interrupted")],
 )
 def test_a_failure_that_concerns_one_request_only_lets_the_next_one_render(
     context: HostContext,

@@ -17,7 +17,10 @@ from imagehost_core.jobs import IngestJob, IngestResult, RenderJob, RenderResult
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.transform import ORIGIN, Plan, Size
 from imagehost_core.workers import failures, messages
+from imagehost_core.workers.costs import LIGHT_MEMORY_BYTES, Cost
 from imagehost_core.workers.executor import ImageExecutor
+from imagehost_core.workers.lanes import Lane
+from imagehost_core.workers.memory import MemorySettings
 
 MakeExecutor = Callable[..., ImageExecutor]
 
@@ -47,13 +50,17 @@ def test_a_render_returns_its_variant(make_executor: MakeExecutor) -> None:
 @pytest.mark.parametrize(
     ("data", "deadline", "details"),
     [
-        (b"sleep", 0.5, "processed within 0.5 seconds for the file but received one that took longer"),
         (b"spin", 0.5, "processed within 0.5 seconds for the file but received one that took longer"),
         (b"segfault", 60, "received one on which the decoder failed"),
         (b"exit_3", 60, "received one on which the decoder failed"),
         (b"write_garbage", 60, "received one on which the decoder failed"),
         (b"too few", 60, "received one on which the decoder failed"),
-        (b"exhaust_memory", 60, "received one that needs more memory than is allowed"),
+        (
+            b"exhaust_memory",
+            60,
+            "an image that can be processed with 536870912 bytes of memory "
+            "(IMAGEHOST_RENDERING_MEMORY_LIMIT_BYTES) for the file but received one that needs more",
+        ),
         (b"raise_validation_error", 60, "expected a whole one for the image but received half of one"),
     ],
 )
@@ -68,10 +75,38 @@ def test_an_upload_that_the_decoder_cannot_process_is_invalid(
     assert upload(executor, b"and a valid upload after")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: the CPU time of other processes")
+@pytest.mark.parametrize("run", [upload, render])
+def test_a_worker_that_hangs_without_using_the_cpu_is_no_fault_of_the_file(
+    run: Callable[..., object], make_executor: MakeExecutor
+) -> None:
+    executor = make_executor(limits=LIMITS)
+    run(executor, b"a valid image first, so that the worker process is ready")
+    with pytest.raises(
+        UnavailableError, match="expected a worker to process the image but it hangs"
+    ) as caught:
+        run(executor, b"sleep", deadline=0.5)
+    assert isinstance(caught.value.__cause__, failures.WorkerHung)
+    assert run(executor, b"and a valid image after")
+
+
+def test_an_upload_that_may_need_more_memory_than_the_budget_says_so_and_not_a_time(
+    make_executor: MakeExecutor,
+) -> None:
+    executor = make_executor(memory=MemorySettings(total_bytes=2**30))
+    allowed = 2**30 - LIGHT_MEMORY_BYTES
+    with pytest.raises(ValidationError) as caught:
+        ingest(executor, UPLOAD, b"image", deadline=60, cost=Cost(Lane.HEAVY, 2**31))
+    assert caught.value.details == (
+        f"expected an image that can be processed with {allowed} bytes of memory "
+        "(IMAGEHOST_RENDERING_MEMORY_BUDGET_BYTES) for the file but received one that needs more"
+    )
+
+
 @pytest.mark.parametrize(
     ("data", "deadline", "details"),
     [
-        (b"sleep", 0.5, "rendering the image took too long"),
+        (b"spin", 0.5, "rendering the image took too long"),
         (b"segfault", 60, "rendering the image failed"),
         (b"exhaust_memory", 60, "rendering the image needs more memory than is allowed"),
     ],
@@ -130,7 +165,10 @@ def test_an_unexpected_error_of_a_task_is_an_internal_error(make_executor: MakeE
 def test_every_failure_has_an_error(
     errors: Mapping[type[failures.WorkerFailure], failures.ErrorMapper],
 ) -> None:
-    assert set(errors) == set(failures.WorkerFailure.__subclasses__())
+    assert set(errors) == {
+        *failures.WorkerFailure.__subclasses__(),
+        *failures.DeadlineExceeded.__subclasses__(),
+    }
     for kind, error in errors.items():
         assert isinstance(error(kind("message", 3)), ImageHostError)
 

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from math import ceil
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
+from typing import IO
 
 ReadFile = Callable[[PurePosixPath], str | None]
 """Returns the content of a file, or `None` if it does not exist or cannot be read."""
@@ -43,6 +45,14 @@ def available_memory() -> int:
 def has_cpu_group() -> bool:
     """Return whether the niceness of this process and its children counts beside each other only."""
     return is_cpu_grouped(_read_file)
+
+
+def open_memory_file() -> IO[bytes]:
+    """Open a new file that has no name: in memory on Linux, as a disk that is full has no space for it."""
+    if sys.platform == "linux":
+        return open(os.memfd_create("imagehost"), "w+b")  # noqa: PTH123 - it is a descriptor
+    else:  # noqa: RET505 - for mypy, which reads one branch per system
+        return TemporaryFile()
 
 
 def usable_cores(affinity: int, quota: float | None) -> int:

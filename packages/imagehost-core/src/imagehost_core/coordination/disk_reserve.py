@@ -1,12 +1,13 @@
 """The disk reserve: space for deletions on a full disk, which write to the database's log.
 
-A file occupies the space while the disk is not full. A write that must succeed on a full disk, so that
-files can be deleted, releases the file first; it is created again when there is space.
+A file occupies the space while the disk is not full. What must succeed on a full disk, so that files can be
+deleted, releases the file first; it is created again when there is space.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,10 +24,13 @@ class DiskReserve:
 
     Args:
         path: The file that occupies the space.
+        free_more: Frees space, where the file has gone, until the function that it gets returns true.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(
+        self, path: Path, free_more: Callable[[Callable[[], bool]], None] = lambda _is_enough: None
+    ) -> None:
+        self._path, self._free_more = path, free_more
 
     def acquire(self) -> None:
         """Create the reserve, unless it exists or the disk has too little space; never fails for that."""
@@ -40,7 +44,12 @@ class DiskReserve:
             temporary.replace(self._path)
 
     def release(self) -> None:
-        """Delete the reserve if the disk has less free space than that; never fails."""
+        """Free as much space as the reserve has, unless the disk has it; never fails."""
         with suppress(OSError):
-            if free_bytes(self._path.parent) < RESERVE_BYTES:
+            if not self._has_space():
                 self._path.unlink(missing_ok=True)
+            if not self._has_space():
+                self._free_more(self._has_space)
+
+    def _has_space(self) -> bool:
+        return free_bytes(self._path.parent) >= RESERVE_BYTES

@@ -332,7 +332,7 @@ def open_installation(layout: DataLayout, settings: Settings) -> Iterator[Instal
     locks = LockManager(layout.locks)
     with ExitStack() as stack:
         staging = stack.enter_context(closing(StagingArea(layout.staging, 0)))
-        database = stack.enter_context(closing(open_database(layout, locks, settings)))
+        database = stack.enter_context(closing(open_database(layout, settings)))
         blobs = open_image_store(layout, staging, locks, settings.storage, lambda _: False)
         yield Installation(layout, database, blobs, settings)
 

@@ -384,7 +384,12 @@ class ImageExecutor:
                 return result, worker.read_blobs(lengths, receive)
             if message.error.code == messages.OUT_OF_MEMORY:
                 worker.retired = True
-                raise failures.WorkerOutOfMemory("the task exceeded the sandbox's memory limit", deadline)
+                raise failures.WorkerOutOfMemory(
+                    "the task exceeded the sandbox's memory limit",
+                    deadline,
+                    self._pool.spec.limits.memory_bytes,
+                    "IMAGEHOST_RENDERING_MEMORY_LIMIT_BYTES",
+                )
             with worker_errors():
                 error = messages.to_exception(message.error)
         raise error
@@ -395,6 +400,8 @@ class ImageExecutor:
             raise failures.WorkerOutOfMemory(
                 f"the task may need {request.memory_bytes} bytes of memory, more than {self._max_task_bytes}",
                 request.until - time.monotonic(),
+                self._max_task_bytes,
+                "IMAGEHOST_RENDERING_MEMORY_BUDGET_BYTES",
             )
 
     @contextmanager
@@ -434,7 +441,13 @@ class ImageExecutor:
     @contextmanager
     def _using(self, worker: Worker, until: float, deadline: float) -> Iterator[None]:
         """Use a ready worker process, and kill it when the deadline passes within the block."""
-        timer = Deadline(self._pool.watchdog, until, worker.seconds_without_core, worker.kill)
+        timer = Deadline(
+            self._pool.watchdog,
+            until,
+            worker.seconds_without_core,
+            worker.kill,
+            cpu_seconds=worker.cpu_seconds,
+        )
         had_enough_time = False
         try:
             sandbox = worker.ready()
@@ -450,7 +463,8 @@ class ImageExecutor:
             timed_out = not timer.cancel()
             exit_info = worker.end(EXIT_GRACE_SECONDS)
             is_too_slow = had_enough_time and not timer.was_starved
-            too_late = failures.DeadlineExceeded if is_too_slow else failures.QueuedTooLong
+            overrun = failures.WorkerHung if timer.was_idle else failures.DeadlineExceeded
+            too_late = overrun if is_too_slow else failures.QueuedTooLong
             kind = too_late if timed_out else self._classify_loss(error, exit_info)
             seconds = self._cpu_seconds if kind is failures.CpuTimeExceeded else deadline
             raise kind(exit_info.message, seconds) from error
@@ -479,9 +493,11 @@ class Deadline:
         seconds_without_core: Returns for how long the process has waited for a core since it started.
         kill: Kills the process.
         clock: The clock of the watchdog.
+        cpu_seconds: Returns the CPU time of the process, or `None` where it is not known.
 
     Attributes:
         was_starved: Whether the process was killed after the most time was added.
+        was_idle: Whether the killed process had taken less CPU time than `MIN_WORK_SHARE` of the time.
     """
 
     def __init__(
@@ -491,12 +507,15 @@ class Deadline:
         seconds_without_core: Callable[[], float],
         kill: Callable[[], None],
         clock: ElapsedClock = time.monotonic,
+        cpu_seconds: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._watchdog, self._until, self._clock = watchdog, until, clock
         self._seconds_without_core, self._kill = seconds_without_core, kill
         self._starved_before = seconds_without_core()
+        self._cpu_seconds = cpu_seconds
+        self._started, self._cpu_seconds_before = clock(), cpu_seconds()
         self._lock = threading.Lock()
-        self._is_cancelled = self._has_passed = self.was_starved = False
+        self._is_cancelled = self._has_passed = self.was_starved = self.was_idle = False
         with self._lock:
             self._timer = watchdog.call_at(until, self.expire)
 
@@ -520,8 +539,15 @@ class Deadline:
                 self._timer = self._watchdog.call_at(until, self.expire)
                 return
             self.was_starved = self._starved_seconds() > MAX_EXTENSION_SECONDS
+            self.was_idle = self._is_idle()
             self._has_passed = True
         self._kill()
+
+    def _is_idle(self) -> bool:
+        now, before = self._cpu_seconds(), self._cpu_seconds_before
+        if now is None or before is None:
+            return False
+        return now - before < MIN_WORK_SHARE * (self._clock() - self._started - self._starved_seconds())
 
     def _starved_seconds(self) -> float:
         return self._seconds_without_core() - self._starved_before

@@ -2,7 +2,8 @@
 
 An upload that crashes its decoder or exceeds its limits is invalid: 422, as for any damaged file. A stored
 image was decoded once before, so a failed render is a temporary error: 503, and a retry can succeed. A
-worker process that was killed from outside says nothing about the image: 503 in both cases.
+worker process that was killed from outside, or that hangs without using the CPU, says nothing about the
+image: 503 in both cases.
 
 A failed render is not repeated for the requests that wait for its result: they get the error, too. Only a
 deadline and a worker process that was killed from outside say nothing about what the others would get.
@@ -42,6 +43,10 @@ class DeadlineExceeded(WorkerFailure):
     outcome = "timeout"
 
 
+class WorkerHung(DeadlineExceeded):
+    """The deadline passed, and the worker process did not use the CPU for most of it."""
+
+
 class CpuTimeExceeded(WorkerFailure):
     """The worker process was killed because the task took too much CPU time."""
 
@@ -61,9 +66,20 @@ class WorkerCrashed(WorkerFailure):
 
 
 class WorkerOutOfMemory(WorkerFailure):
-    """The task exceeded the memory limit of the sandbox."""
+    """The task exceeded the memory limit of the sandbox, or may need more memory than the budget.
+
+    Args:
+        message: The cause for the log.
+        seconds: The deadline of the task, in seconds.
+        limit_bytes: The limit.
+        setting: The name of its setting.
+    """
 
     outcome = "out_of_memory"
+
+    def __init__(self, message: str, seconds: float, limit_bytes: int = 0, setting: str = "") -> None:
+        super().__init__(message, seconds)
+        self.limit_bytes, self.setting = limit_bytes, setting
 
 
 class WorkerKilled(WorkerFailure):
@@ -96,12 +112,20 @@ ErrorMapper = Callable[[WorkerFailure], ImageHostError]
 """Returns the error for a failure."""
 
 
-def _invalid_file(received: str, unit: str = "seconds") -> ErrorMapper:
+def _invalid_file(received: str, unit: str = "") -> ErrorMapper:
     def error(failure: WorkerFailure) -> ImageHostError:
-        expected = f"an image that can be processed within {failure.seconds:g} {unit}"
+        expected = f"an image that can be processed{f' within {failure.seconds:g} {unit}' if unit else ''}"
         return ValidationError.of("the file", expected, received)
 
     return error
+
+
+def _too_large(failure: WorkerFailure) -> ImageHostError:
+    assert isinstance(failure, WorkerOutOfMemory)
+    expected = (
+        f"an image that can be processed with {failure.limit_bytes} bytes of memory ({failure.setting})"
+    )
+    return ValidationError.of("the file", expected, "one that needs more")
 
 
 def _unavailable(details: str) -> ErrorMapper:
@@ -115,13 +139,14 @@ def _internal(_failure: WorkerFailure) -> ImageHostError:
 _COMMON_ERRORS: dict[type[WorkerFailure], ErrorMapper] = {
     QueuedTooLong: _unavailable("expected a free worker in time but all were busy"),
     WorkerKilled: _unavailable("the work was interrupted"),
+    WorkerHung: _unavailable("expected a worker to process the image but it hangs"),
     WorkerStartFailed: _internal,
 }
 UPLOAD_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {
-    DeadlineExceeded: _invalid_file("one that took longer"),
+    DeadlineExceeded: _invalid_file("one that took longer", "seconds"),
     CpuTimeExceeded: _invalid_file("one that takes longer", "seconds of CPU time"),
     WorkerCrashed: _invalid_file("one on which the decoder failed"),
-    WorkerOutOfMemory: _invalid_file("one that needs more memory than is allowed"),
+    WorkerOutOfMemory: _too_large,
 }
 """The error of each failure in an upload."""
 RENDER_ERRORS: dict[type[WorkerFailure], ErrorMapper] = _COMMON_ERRORS | {

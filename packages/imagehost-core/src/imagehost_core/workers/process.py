@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from typing import IO, TypeVar
 
 from attrs import frozen
 
-from imagehost_core._util.machine import has_cpu_group
+from imagehost_core._util.machine import has_cpu_group, open_memory_file
 from imagehost_core.observer import Observer, WorkerExited, WorkerStarted, ignore
 from imagehost_core.sandbox import SandboxLimits, SandboxStatus
 from imagehost_core.workers import frames, messages
@@ -121,7 +120,7 @@ class Worker:
         niceness = NICENESS[lane] if has_cpu_group() else 0
         args = WorkerArgs(path, spec.tasks, os.getpid(), niceness, spec.limits)
         inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
-        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        self._stderr: IO[bytes] = open_memory_file()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, with our own script
                 [sys.executable, "-I", "-X", "utf8", "-c", BOOTSTRAP, messages.encode(args).decode()],
@@ -196,6 +195,15 @@ class Worker:
         except (OSError, ValueError):
             return 0.0
         return int(waited) / 1e9
+
+    def cpu_seconds(self) -> float | None:
+        """Return the CPU time of the process up to now: *stat* of proc(5); `None` where there is none."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        except (OSError, ValueError):
+            return None
+        user, system = fields[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def ready(self) -> SandboxStatus:
         """Wait until the process is ready for tasks; return the status of its sandbox.

@@ -55,9 +55,7 @@ def open_host(
         observe: Receives the measurements of the host.
     """
     settings = settings or load_settings(data)
-    layout = DataLayout(data)
-    # With another database the directory has a secret, which is created with it.
-    file = layout.database if settings.database == SQLITE else layout.secret
+    file = created_file(data, settings)
     if not file.is_file():
         raise click.ClickException(
             f"expected a data directory for --data or {DATA_VARIABLE} but {str(data)!r} has no {file.name}; "
@@ -68,16 +66,32 @@ def open_host(
         yield host
 
 
-def require_owner(file: Path) -> None:
+def created_file(data: Path, settings: ServerSettings) -> Path:
+    """Return the file that a data directory has as soon as it is in use."""
+    layout = DataLayout(data)
+    # With another database the directory has a secret, which is created with it.
+    return layout.database if settings.database == SQLITE else layout.secret
+
+
+def require_owner(file: Path, advice: str = "") -> None:
     """Raise ClickException unless this process has the server's user.
 
     Files that root creates, such as lock files, could not be opened by the server.
+
+    Args:
+        file: A file of the server, or its data directory.
+        advice: What the message ends with.
     """
     if sys.platform != "win32" and (owner := file.stat().st_uid) != os.geteuid():
         raise click.ClickException(
             f"expected the user that owns {str(file)!r} but received another user; try "
-            f"`sudo -u '#{owner}' imagehost`"
+            f"`sudo -u '#{owner}' imagehost`{advice}"
         )
+
+
+def is_root() -> bool:
+    """Return whether this process has the rights of root."""
+    return sys.platform != "win32" and os.geteuid() == 0
 
 
 def load_settings(data: Path, flags: Mapping[str, object] | None = None) -> ServerSettings:

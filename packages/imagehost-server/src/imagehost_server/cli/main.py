@@ -16,13 +16,22 @@ from imagehost_server.background import run_forever
 from imagehost_server.cli.accounts import keys, users
 from imagehost_server.cli.archives import backup, restore_command
 from imagehost_server.cli.bootstrap import create_initial_credentials
-from imagehost_server.cli.common import cli_errors, data_option, load_settings, new_data_option, open_host
+from imagehost_server.cli.common import (
+    cli_errors,
+    created_file,
+    data_option,
+    is_root,
+    load_settings,
+    new_data_option,
+    open_host,
+    require_owner,
+)
 from imagehost_server.cli.imports import import_images
 from imagehost_server.cli.maintenance import adopt_command, fsck, gc, upgrade
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import Recorder, serve_metrics
 from imagehost_server.serve import runner
-from imagehost_server.settings import load
+from imagehost_server.settings import ServerSettings, load
 
 
 class _Commands(click.Group):
@@ -53,7 +62,12 @@ def main() -> None:
 @click.option(
     "--storage", metavar="URL", help="`folder`, or s3://, gs:// or az://BUCKET/PREFIX.  [default: folder]"
 )
-def serve(data: Path, database: str | None, storage: str | None, **flags: object) -> None:
+@click.option(
+    "--any-owner",
+    is_flag=True,
+    help="Serve data that another user owns, on a mount that shows other owners than those of its files.",
+)
+def serve(data: Path, database: str | None, storage: str | None, any_owner: bool, **flags: object) -> None:
     """Run the server.
 
     With an empty data directory it creates the account `admin`, and prints its password and a first API
@@ -70,6 +84,8 @@ def serve(data: Path, database: str | None, storage: str | None, **flags: object
     if storage is not None:
         values["storage.url"] = storage
     settings = load_settings(data, values)
+    if not any_owner:
+        _require_server_user(data, settings)
     with cli_errors():
         if settings.server.port == 0:
             values["server.port"] = runner.free_port(settings.server.host)
@@ -83,6 +99,17 @@ def serve(data: Path, database: str | None, storage: str | None, **flags: object
     if credentials is not None:
         click.echo(credentials.text())
     runner.run(data, settings)
+
+
+def _require_server_user(data: Path, settings: ServerSettings) -> None:
+    """Raise ClickException if this process would create files that the user of the data cannot open."""
+    file = created_file(data, settings)
+    advice = ", or `--any-owner` on a mount that shows other owners"
+    if file.exists():
+        require_owner(file, advice)
+    elif data.exists() and is_root():
+        # Others can create files in a new directory only where its owner permits it.
+        require_owner(data, advice)
 
 
 @main.command()

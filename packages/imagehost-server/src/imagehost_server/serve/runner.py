@@ -10,10 +10,9 @@ import secrets
 import socket
 import ssl
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from logging.config import dictConfig
 from pathlib import Path
@@ -22,6 +21,7 @@ from threading import Thread
 from typing import cast
 
 from imagehost_core import ImageHost, UnavailableError
+from imagehost_core._util.machine import open_memory_file
 from imagehost_core.errors import EngineUnavailableError
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import create_folder
@@ -151,12 +151,14 @@ def run(data: Path, settings: ServerSettings) -> None:
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     with (
         socket.create_server((listen.host, listen.port), family=family) as listener,
-        tempfile.TemporaryFile() as configuration,
+        open_memory_file() as configuration,
     ):
         limit_unsent_bytes(listener)
         # Connections are accepted now, and wait for the first server process.
-        sys.stdout.write(f"Serving {settings.base_url}\n")
-        sys.stdout.flush()
+        # It may be a file on a full disk.
+        with suppress(OSError):
+            sys.stdout.write(f"Serving {settings.base_url}\n")
+            sys.stdout.flush()
         warn_of_plain_http(listener.getsockname()[0], settings)
         warn_of_stale_caches(settings)
         if sys.platform == "win32":

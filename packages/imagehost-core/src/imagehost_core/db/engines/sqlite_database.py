@@ -436,8 +436,10 @@ def translate_sqlite_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL:
+        extended_code = getattr(error, "sqlite_errorcode", 0)
+        code = extended_code & 0xFF
+        # The second is that of the index of the log, which is shared memory in a file.
+        if code == sqlite3.SQLITE_FULL or extended_code == sqlite3.SQLITE_IOERR_SHMSIZE:
             raise OSError(errno.ENOSPC, "the disk is full") from error
         if code == sqlite3.SQLITE_BUSY:
             raise UnavailableError(

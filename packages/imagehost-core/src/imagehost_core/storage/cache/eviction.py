@@ -84,6 +84,12 @@ def evict_least_recently_used(
     return Eviction(count, freed, total - freed)
 
 
+def evict_until(root: Path, is_enough: Callable[[], bool]) -> None:
+    """Delete the least recently used files below a directory until `is_enough` returns true."""
+    with suppress(EvictionStopped):
+        evict_least_recently_used(root, 0, is_stopped=is_enough)
+
+
 def _measure(
     root: Path, limit: int, is_stopped: Callable[[], bool], after: _File | None = None
 ) -> tuple[int, list[_File]]:
