@@ -40,7 +40,7 @@ def test_scripts_stay_below_the_path(open_tab: OpenTab, tmp_path: Path) -> None:
         page.goto(f"{site}/images")
         page.locator("#grid input").first.click()
         page.click(".selection [data-action=private]")
-        page.locator("#status", has_text="Done").wait_for()
+        page.locator("#outcome", has_text="Done").wait_for()
         page.goto(f"{site}/v1/docs")
         page.locator(".opblock").first.wait_for()
         page.goto(f"{site}/")

@@ -329,7 +329,7 @@ def test_the_whole_story(
     assert page.inner_text(".selection .count") == "4 selected"
     page.select_option(".selection select[data-choice=album]", label="Story")
     page.click(".selection button[data-action=album]")
-    page.locator("#status", has_text="Done").wait_for()
+    page.locator("#outcome", has_text="Done").wait_for()
     visitor = open_tab().page
     visitor.goto(share)
     assert visitor.locator("#grid li").count() == 4
@@ -376,7 +376,7 @@ def test_the_whole_story(
     page.locator("#grid input[type=checkbox]").nth(0).click()
     page.locator("#grid input[type=checkbox]").nth(1).click()
     page.click(".selection button.danger")
-    page.locator("#status", has_text="Done").wait_for()
+    page.locator("#outcome", has_text="Done").wait_for()
     for image_id in ids:
         assert page.locator(f"[data-id='{image_id}']").count() == 0
         assert httpx2.get(f"{origin}/img/{image_id}").status_code == 404
@@ -422,7 +422,7 @@ def test_links_of_many_images_are_copied_with_few_requests(
     page.click("text=Select all")
     page.select_option("[data-choice=copy]", "markdown")
     page.click("[data-action=copy]")
-    page.locator("#status", has_text="links copied").wait_for()
+    page.locator("#outcome", has_text="links copied").wait_for()
     count = page.locator("#grid .selected").count()
     lines = page.evaluate("navigator.clipboard.readText()").splitlines()
     assert len(lines) == count >= 40

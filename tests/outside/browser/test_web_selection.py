@@ -67,7 +67,7 @@ def test_images_that_leave_a_private_album_become_private_and_the_page_says_so(
         page.locator("#grid input").nth(number).click()
     page.select_option(".selection [data-choice=album]", "")
     page.click(".selection [data-action=album]")
-    page.locator("#status", has_text="2 images became private, as their album was").wait_for()
+    page.locator("#outcome", has_text="2 images became private, as their album was").wait_for()
     record = client.get(f"/albums/{album}").json()["data"]
     assert (record["image_count"], record["public_image_count"]) == (COUNT - 2, COUNT - 2)
     page.goto(f"{origin}/albums/{album}")
@@ -136,7 +136,7 @@ def test_images_of_an_album_are_published_and_moved(tab: Watched, client: httpx2
     page = tab.page
     page.locator("#grid input").nth(0).click()
     page.click("text=Make private")
-    page.locator("#status", has_text="Done").wait_for()
+    page.locator("#outcome", has_text="Done").wait_for()
     assert page.locator("#grid li[data-private] .badge").inner_text() == "private"
     page.locator("#grid input").nth(1).click()
     page.select_option("[data-choice=album]", "")
@@ -166,7 +166,7 @@ def test_a_deletion_is_undone_or_sent_after_some_seconds(
             assert page.locator("#grid li:visible").count() == COUNT
             assert count_in(client, album) == COUNT
     page.clock.run_for(5_000)
-    page.locator("#status", has_text="Done").wait_for()
+    page.locator("#outcome", has_text="Done").wait_for()
     assert page.locator("#grid li").count() == count_in(client, album) == COUNT - 2
 
 
@@ -194,7 +194,7 @@ def test_images_that_could_not_be_deleted_are_shown_again(
     page.click("[data-action=delete]")
     page.context.set_offline(True)
     page.clock.run_for(9_000)
-    page.locator("#status", has_text="could not be reached").wait_for()
+    page.locator("#outcome", has_text="could not be reached").wait_for()
     assert page.locator("#grid li:visible").count() == COUNT
     page.context.set_offline(False)
     assert count_in(client, album) == COUNT

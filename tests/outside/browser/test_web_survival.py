@@ -170,11 +170,11 @@ def test_a_selection_is_changed_in_the_session_of_a_second_tab(
     page.locator("#grid input").nth(1).click()
     end_session(page, server)
     page.click("text=Make private")
-    page.locator("#status", has_text="Your session has ended").wait_for()
+    page.locator("#outcome", has_text="Your session has ended").wait_for()
     assert page.locator("#grid .selected").count() == 2
     sign_in_by_link(page)
     page.click("text=Make private")
-    page.locator("#status", has_text="Done").wait_for()
+    page.locator("#outcome", has_text="Done").wait_for()
 
 
 FORMS = (
@@ -261,11 +261,20 @@ def test_an_answer_of_others_to_a_change_of_images_is_described(
     tab: Watched, origin: str, image_ids: list[str]
 ) -> None:
     page = tab.page
+    held: list[Route] = []
+    # The next page of the list comes after the answer.
+    page.route("**/images?cursor=*", lambda route: held.append(route))
     page.goto(f"{origin}/images")
     page.locator("#grid input").first.click()
     answer(page, "**/v1/images", status=403, body="<html>blocked</html>", content_type="text/html")
     page.click("text=Make private")
-    page.locator("#status", has_text="not from this site (status 403)").wait_for()
+    message = page.locator("#outcome", has_text="not from this site (status 403)")
+    message.wait_for()
+    while not held:
+        page.evaluate("0")
+    held[0].continue_()
+    page.locator("#grid li[data-id]").nth(COUNT - 1).wait_for()
+    assert message.is_visible()
 
 
 def test_endless_scrolling_waits_at_a_limit_and_for_the_network(

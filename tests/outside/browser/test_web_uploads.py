@@ -349,7 +349,7 @@ def test_choosing_an_album_by_the_keyboard_changes_nothing_until_its_button_is_u
     page.select_option(".selection [data-choice=album]", "")
     assert not [url for url in tab.requests if "/v1/" in url]
     page.click(".selection [data-action=album]")
-    page.locator("#status", has_text="Done").wait_for()
+    page.locator("#outcome", has_text="Done").wait_for()
     assert page.evaluate("document.activeElement.dataset.action") == "album"
     assert [url for url in tab.requests if "/v1/images" in url]
 

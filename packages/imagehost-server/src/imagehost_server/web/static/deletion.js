@@ -15,7 +15,7 @@ export function deferDeletion(request, { describe, onDone, onError }) {
   let timer;
 
   bar.hidden = true;
-  main.append(bar);
+  document.getElementById("tools").append(bar);
 
   function close() {
     clearTimeout(timer);

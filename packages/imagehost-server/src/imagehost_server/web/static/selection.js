@@ -10,20 +10,21 @@ import { describeSession } from "./session.js";
 const IDS_PER_REQUEST = 100;
 const texts = JSON.parse(document.getElementById("texts").textContent);
 const grid = document.getElementById("grid");
-const status = document.getElementById("status");
+const tools = document.getElementById("tools");
+const outcome = document.getElementById("outcome"); // scrolling has a status of its own
 const say = (key, values) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const settings = document.getElementById("selection");
 const albumId = new URLSearchParams(settings.dataset.query).get("album_id");
-const request = connect((seconds) => (status.textContent = say("waiting", { seconds })));
+const request = connect((seconds) => (outcome.textContent = say("waiting", { seconds })));
 
 const counted = (key, count) => say(`${key}.${count === 1 ? "one" : "other"}`, { count });
 
 /** Says what became of a request; the selection stays as it is. */
 function report(error) {
-  if (!(error instanceof ApiError)) status.textContent = texts.connection;
+  if (!(error instanceof ApiError)) outcome.textContent = texts.connection;
   // After signing in in another tab, the CSRF token of this page is that of the new session.
-  else if (error.code && (error.status === 401 || error.status === 403)) status.replaceChildren(describeSession("ended"));
-  else status.textContent = error.code ? error.message : say("foreign", { status: error.status });
+  else if (error.code && (error.status === 401 || error.status === 403)) outcome.replaceChildren(describeSession("ended"));
+  else outcome.textContent = error.code ? error.message : say("foreign", { status: error.status });
 }
 
 function start() {
@@ -32,10 +33,10 @@ function start() {
   const bar = document.getElementById("selection-bar").content.firstElementChild.cloneNode(true);
   const count = bar.querySelector(".count");
   let last = null;
-  document.getElementById("main").append(bar);
   bar.hidden = true;
-  // What gets the focus is scrolled to above the bar, which is 0 high while it is hidden.
-  new ResizeObserver(() => (document.documentElement.style.scrollPaddingBottom = `${bar.offsetHeight}px`)).observe(bar);
+  tools.append(bar);
+  // What gets the focus is scrolled to above the bar.
+  new ResizeObserver(() => document.documentElement.style.setProperty("--tools", `${tools.offsetHeight}px`)).observe(tools);
 
   const items = () => [...grid.querySelectorAll("[data-id]:not([hidden])")];
 
@@ -57,6 +58,7 @@ function start() {
   }
 
   function mark(item, isSelected) {
+    outcome.textContent = ""; // of the change before
     item.querySelector("input").checked = isSelected;
     item.classList.toggle("selected", isSelected);
     if (isSelected) selected.add(item);
@@ -114,10 +116,10 @@ function start() {
           if (result.status === "failed") failed++;
           else onItem(byId.get(result.id), result.status);
         }
-        status.textContent = say("progress", { done: Math.min(start + IDS_PER_REQUEST, ids.length), total: ids.length });
+        outcome.textContent = say("progress", { done: Math.min(start + IDS_PER_REQUEST, ids.length), total: ids.length });
       }
       const done = madePrivate ? `${texts.done}. ${counted("made_private", madePrivate)}` : texts.done;
-      status.textContent = failed ? counted("some_failed", failed) : done;
+      outcome.textContent = failed ? counted("some_failed", failed) : done;
     } catch (error) {
       report(error);
     } finally {
@@ -131,7 +133,7 @@ function start() {
 
   const deletion = deferDeletion(request, {
     describe: (count) => counted("deleted", count),
-    onDone: (failed) => (status.textContent = failed ? counted("some_failed", failed) : texts.done),
+    onDone: (failed) => (outcome.textContent = failed ? counted("some_failed", failed) : texts.done),
     onError: (error) => (report(error)),
   });
 
@@ -173,7 +175,7 @@ function start() {
     for (let pages = Math.ceil(items().length / IDS_PER_REQUEST) + 1; pages > 0 && missing.size > pages; pages--) {
       const { images, pagination } = await request("GET", `/images?${query}`);
       for (const image of images) if (missing.delete(image.id)) records.set(image.id, image);
-      status.textContent = say("progress", { done: records.size, total: ids.length });
+      outcome.textContent = say("progress", { done: records.size, total: ids.length });
       if (!pagination.next_cursor) break;
       query.set("cursor", pagination.next_cursor);
     }
@@ -185,7 +187,7 @@ function start() {
     try {
       const links = readRecords().then((records) => records.map((record) => record.links[format]));
       const isCopied = await copyText(links.then((lines) => lines.join("\n")));
-      status.textContent = isCopied ? counted("links_copied", (await links).length) : texts.copy_failed;
+      outcome.textContent = isCopied ? counted("links_copied", (await links).length) : texts.copy_failed;
     } catch (error) {
       report(error);
     }
