@@ -257,6 +257,29 @@ def test_an_answer_of_others_to_an_upload_is_described(
     assert failed.get_by_role("button", name="Retry").is_visible() is has_retry
 
 
+@pytest.mark.parametrize(
+    ("option", "expected", "has_retry"),
+    [
+        ("", "Das Bild ist beschädigt", False),
+        ("200", "Die Qualität ist eine ganze Zahl", True),
+    ],
+)
+def test_what_is_wrong_with_a_file_or_an_option_is_said_in_german_and_retried_only_if_that_can_help(
+    open_tab: OpenTab, origin: str, option: str, expected: str, has_retry: bool
+) -> None:
+    page = open_tab(locale="de").page
+    sign_in(page, origin)
+    page.evaluate("document.querySelector('details.options').open = true")
+    page.fill("[name=quality]", option)
+    data = list(make_image(60, 40))
+    page.evaluate(PUT_FILES, ["main", "drop", [("a.png", "image/png", data if option else data[:-40])]])
+    failed = page.locator(".uploads .failed")
+    failed.wait_for()
+    assert expected in failed.inner_text()
+    assert "expected" not in failed.inner_text()
+    assert failed.get_by_role("button", name="Wiederholen").is_visible() is has_retry
+
+
 def test_an_answer_of_others_to_a_change_of_images_is_described(
     tab: Watched, origin: str, image_ids: list[str]
 ) -> None:

@@ -256,7 +256,7 @@ def test_a_file_of_another_format_says_what_to_do_and_is_not_offered_again(
         "clip.mp4": (b"\0\0\0\x18ftypisom\0\0\0\0", "This is a video"),
         "photos.zip": (b"PK\x03\x04", "Unpack it"),
         "scan.tif": (b"II*\0", "The content is TIFF. Export it"),
-        "cut.png": (make_image()[:-99], "Invalid value"),
+        "cut.png": (make_image()[:-99], "The image is damaged"),
     }
     put_files = [(name, "image/png", list(content)) for name, (content, _) in files.items()]
     tab.page.evaluate(PUT_FILES, ["#uploader", "drop", put_files])

@@ -389,7 +389,7 @@ def test_the_gallery_is_searched_and_its_link_to_more_keeps_the_search(
 def test_an_invalid_cursor_is_an_error_page(visitor: httpx2.Client) -> None:
     response = visitor.get("/?cursor=x")
     assert response.status_code == 400
-    assert "cursor" in response.text
+    assert "This link is of an older list" in response.text
 
 
 def test_pages_are_in_the_language_that_the_browser_prefers(visitor: httpx2.Client) -> None:

@@ -1,4 +1,4 @@
-"""German pages: none of their texts is in English, but details of errors, names and codes."""
+"""German pages: none of their texts is in English, but what a receiver of webhooks says, names and codes."""
 
 from __future__ import annotations
 

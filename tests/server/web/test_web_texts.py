@@ -47,6 +47,7 @@ NAMED: dict[str, Iterable[object]] = {
         *("place", "taken_at", "camera", "lens", "exposure", "aperture", "iso", "focal_length", "software"),
         *("author", "copyright"),
     ],
+    "error.field.": texts_of("en").section("error.field"),
     "error.text.": BY_CODE,
     "error.title.": BY_CODE,
     "image.": ("url", "html", "markdown", "bbcode"),

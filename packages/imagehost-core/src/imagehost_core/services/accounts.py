@@ -315,9 +315,8 @@ class AccountService:
 
     def _require_other_operator(self, account: Account, transaction: Transaction) -> None:
         if not self._records.accounts.is_any_other_operator(transaction, account.id):
-            raise ConflictError(
-                f"expected another operator that is not suspended but {account.name} is the only one"
-            )
+            expected = "another operator that is not suspended"
+            raise ConflictError.of("this change", expected, f"{account.name} alone")
 
 
 def _describe_changes(before: Account, after: Account) -> str:

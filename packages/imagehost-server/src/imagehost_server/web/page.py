@@ -31,6 +31,7 @@ from imagehost_server.http.responses import error_response, log_cause, to_api_er
 from imagehost_server.routes.handler import ApiRequest
 from imagehost_server.web.assets import asset_path, logo
 from imagehost_server.web.catalog import Texts, choose_language, texts_of
+from imagehost_server.web.failures import describe_failure
 
 HTML = "text/html"
 """The content type of pages."""
@@ -106,7 +107,7 @@ class WebRequest(ApiRequest):
             "api": urlsplit(self.settings.base_url).path,
             "asset": lambda name: root + asset_path(name, web),
             "csrf": csrf_token(identity.token) if identity.by_cookie else "",
-            "failure": failure,
+            "failure": describe_failure(failure.code, failure.details, self.texts) if failure else "",
             "max_description": MAX_DESCRIPTION,
             "logo": root + logo(web).path,
             "navigation": navigation(viewer),
@@ -246,7 +247,7 @@ def error_page(request: WebRequest, error: Exception) -> Response[Any]:
         "error.html",
         status=api_error.status,
         code=api_error.code,
-        details=api_error.details if api_error.status not in (404, 500) else "",
+        explanation=describe_failure(api_error.code, api_error.details, request.texts),
         request_id=request.id,
     )
     response.headers["cache-control"] = "no-store"

@@ -24,6 +24,7 @@ from imagehost_core.ids import parse_account_id
 from imagehost_core.limits import account_key
 from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
 from imagehost_core.observer import PoolLoad
+from imagehost_core.settings import SIZE
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.metrics import IMAGE_LOOKUPS, QUEUE_LENGTH, QUEUE_REJECTIONS, WORKERS, Family
 from imagehost_server.web.page import WebRequest, page, see_other
@@ -35,7 +36,8 @@ MAX_ERRORS = 30
 TIERS = ("client", "memory", "disk", "coalesced", "render", "master")
 """Where images came from, as the metrics count them: the fastest first."""
 _CODES = {kind.status: code for code, kind in BY_CODE.items() if kind.status >= 500}
-LIMITS = ("api_per_minute", "api_per_hour", "api_per_day", "uploads_per_minute", "quota_bytes")
+QUOTA = "quota_bytes"
+LIMITS = ("api_per_minute", "api_per_hour", "api_per_day", "uploads_per_minute", QUOTA)
 """The limits that the form of an account has: an empty one is the host's, and 0 is unlimited."""
 
 
@@ -101,14 +103,25 @@ def _parse_limit(name: str, text: str) -> int | None:
     """Return a limit, or `None` for the host's.
 
     Raises:
-        ValidationError: It is neither empty nor an integer.
+        ValidationError: It is neither empty nor an integer, nor for the quota a size such as `10 GB`.
     """
     text = text.strip()
     if not text:
         return None
+    value = SIZE.without_unit(text) if name == QUOTA else text
+    if isinstance(value, int):
+        return value
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):
         raise ValidationError(errors=[FieldError(name, "nothing or an integer", quote_value(text))])
     return int(text)
+
+
+def _limit_text(name: str, value: int | None) -> str:
+    """Return a limit as `_parse_limit` reads it: a size in the largest unit of which it is a whole number."""
+    if not value or name != QUOTA:
+        return "" if value is None else str(value)
+    units = sorted(SIZE.units.items(), key=lambda item: item[1], reverse=True)
+    return next(f"{value // size} {unit}" for unit, size in units if value % size == 0)
 
 
 async def _show(
@@ -208,7 +221,7 @@ async def _show_account(
         "account.html",
         account=shown,
         failure=failure,
-        limits={name: getattr(shown.limits, name) for name in LIMITS},
+        limits={name: _limit_text(name, getattr(shown.limits, name)) for name in LIMITS},
         roles=[role.value for role in Role],
         usage=usage,
         used=size_text(usage.bytes, request.texts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from attrs import evolve
@@ -12,6 +13,7 @@ from imagehost_server.auth.cookies import is_user_navigation
 from imagehost_server.http.multipart import FormKind, MultipartFormParser, ParsedForm, parse_form
 from imagehost_server.http.responses import log_cause, to_api_error
 from imagehost_server.routes.upload import UploadResults, store_form
+from imagehost_server.web.failures import describe_failure
 from imagehost_server.web.page import (
     CSRF_FIELD,
     WebRequest,
@@ -68,7 +70,11 @@ async def upload(request: WebRequest) -> Response[Any]:
         return await _show(request, _album_id(parser), failure=api_error)
     finally:
         await executors.slow_writes.run(parser.close)
-    return await _show(request, _album_id(parser), images=outcome.images, errors=outcome.errors)
+    errors = [
+        (error.filename, describe_failure(error.code, error.details, request.texts))
+        for error in outcome.errors
+    ]
+    return await _show(request, _album_id(parser), images=outcome.images, errors=errors)
 
 
 def _album_id(parser: MultipartFormParser) -> str:
@@ -103,7 +109,7 @@ async def _show(
     *,
     failure: ImageHostError | None = None,
     images: list[Any] | None = None,
-    errors: list[Any] | None = None,
+    errors: Sequence[tuple[str, str]] = (),
 ) -> Response[Any]:
     albums = await request.executors.database.run(read_albums, request, album_id)
     presenter = ImagePresenter(request.host.urls, request.settings.delivery)
@@ -113,6 +119,6 @@ async def _show(
         albums=albums,
         failure=failure,
         images=images or [],
-        errors=errors or [],
+        errors=errors,
         has_variants=presenter.has_variants,
     )

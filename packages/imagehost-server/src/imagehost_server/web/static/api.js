@@ -5,9 +5,10 @@ import { api, csrfToken } from "./session.js";
 
 export class ApiError extends Error {
   constructor(status, error) {
-    super(error?.details || error?.message || `status ${status}`);
+    super(error?.message);
     this.status = status;
     this.code = error?.code; // undefined if the response is not from this site
+    this.details = error?.details;
   }
 }
 

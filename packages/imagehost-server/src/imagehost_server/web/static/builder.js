@@ -1,5 +1,7 @@
 // The size builder: a variant from the fields of a form, with its preview, its bytes and its code.
 
+import { describeFailure } from "./failures.js";
+
 const section = document.getElementById("builder");
 const form = section.querySelector("form");
 const preview = document.getElementById("builder-preview");
@@ -47,7 +49,7 @@ async function show() {
   try {
     const response = await fetch(url, { signal: controller.signal });
     if (!response.ok) {
-      facts.textContent = (await response.json()).error.details;
+      facts.textContent = describeFailure((await response.json()).error);
       return;
     }
     const blob = await response.blob();

@@ -4,6 +4,7 @@ import { ApiError, connect } from "./api.js";
 import { copyText } from "./clipboard.js";
 import { deferDeletion } from "./deletion.js";
 import { selectByDragging } from "./drag.js";
+import { describeFailure } from "./failures.js";
 import { keepInPlace, place } from "./place.js";
 import { describeSession } from "./session.js";
 
@@ -24,7 +25,7 @@ function report(error) {
   if (!(error instanceof ApiError)) outcome.textContent = texts.connection;
   // After signing in in another tab, the CSRF token of this page is that of the new session.
   else if (error.code && (error.status === 401 || error.status === 403)) outcome.replaceChildren(describeSession("ended"));
-  else outcome.textContent = error.code ? error.message : say("foreign", { status: error.status });
+  else outcome.textContent = error.code ? describeFailure(error) : say("foreign", { status: error.status });
 }
 
 function start() {

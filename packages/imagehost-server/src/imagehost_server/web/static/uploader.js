@@ -1,13 +1,14 @@
 // The uploader: a form whose files are sent one by one, each with its progress, result or error.
 
 import { copyField } from "./clipboard.js";
+import { describeFailure, fieldsOf } from "./failures.js";
 import { filesOfFolder, hasFiles } from "./files.js";
 import { UploadQueue } from "./queue.js";
 import { describeSession } from "./session.js";
 
 const STORAGE_KEY = "imagehost-upload-options";
 // Errors of the file itself: sending it again has the same outcome.
-const FINAL_ERRORS = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "proxy_size"];
+const FINAL_ERRORS = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "VALIDATION_ERROR", "BAD_REQUEST", "proxy_size"];
 const THUMBNAIL_SECONDS = [1, 2, 4, 8, 15, 30, 60]; // until it is asked for again, if it cannot be rendered now
 const FORMATS = ["url", "markdown", "html", "bbcode"];
 // What the server says about the content of a file that it refuses, and the text that says what to do.
@@ -38,7 +39,6 @@ export const formatBytes = (bytes) => {
 /** Extends the form in an element with the id `uploader`; returns a function that adds files. */
 export function mountUploader(root) {
   const texts = JSON.parse(root.querySelector(".texts").textContent);
-  const errorTexts = JSON.parse(root.querySelector(".error-texts").textContent);
   const form = root.querySelector("form");
   const input = form.querySelector("input[type=file]");
   const list = element("ul", { className: "uploads" });
@@ -124,23 +124,21 @@ export function mountUploader(root) {
     }
   }
 
-  const canRetry = ({ state, error }) => state === "cancelled" || (state === "failed" && !FINAL_ERRORS.includes(error.code));
+  // Another choice of an option may help.
+  const isOfOption = (error) => fieldsOf(error).some((name) => form.elements.namedItem(name));
+  const canRetry = ({ state, error }) =>
+    state === "cancelled" || (state === "failed" && (isOfOption(error) || !FINAL_ERRORS.includes(error.code)));
 
   function describeError(item) {
-    const { code, status } = item.error;
+    const { code, status, details } = item.error;
+    if (code === "connection") return texts.connection;
     if (code === "foreign") return text("foreign", { status });
     if (code === "proxy_size") return text("foreign_size", { status });
-    const details = detailsOf(item);
     const received = details?.match(/ but received (.*)$/)?.[1];
     if (code === "UNSUPPORTED_MEDIA_TYPE" && received && received !== "another format") {
       return KINDS[received]?.(texts) ?? text("kind_other", { kind: received });
     }
-    return [errorTexts[code] ?? texts.connection, details].filter(Boolean).join(". ");
-  }
-
-  /** Returns the details of an error without the position and name of the file, which its row has. */
-  function detailsOf({ error, file }) {
-    return error.details?.replace(`files[${error.index ?? 0}] ${error.filename ?? file.name}: `, "");
+    return describeFailure(item.error);
   }
 
   function update(item) {
