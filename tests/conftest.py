@@ -19,6 +19,7 @@ import pytest
 from argon2 import PasswordHasher
 from hypothesis import HealthCheck, settings
 from tests.faults.trials import COLUMNS, PROPERTY, SOAK
+from tests.waiting import PATIENCE
 from xdist.workermanage import NodeManager
 
 from imagehost_server.auth import passwords
@@ -26,8 +27,6 @@ from imagehost_server.auth import passwords
 if TYPE_CHECKING:
     from tests.postgres import PostgresServer
 
-TEST_SECONDS = 120.0
-"""The longest time of a test that takes at most three seconds on a machine with nothing else to do."""
 TESTS = Path(__file__).resolve().parent
 REQUIRED_IN_CI = {"external", "faults"}
 """Markers of the tests that may be skipped on a developer's machine, but not in CI."""
@@ -49,7 +48,7 @@ settings.register_profile("random", parent=settings.get_profile("fixed"), derand
 settings.load_profile("random" if SOAK else "fixed")
 
 
-NodeManager.EXIT_TIMEOUT = round(TEST_SECONDS)
+NodeManager.EXIT_TIMEOUT = round(PATIENCE)
 """Seconds until pytest-xdist kills a process that has no tests left. On a loaded machine, one that measures
 coverage needs more than the 10 seconds of its default to save it."""
 
@@ -77,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Let a test fail after its `time_limit` or `TEST_SECONDS`, such as one of a deadline that is gone.
+    """Let a test fail after its `time_limit` or `PATIENCE`, such as one of a deadline that is gone.
 
     `faulthandler_timeout`, for tests that do not return to Python, would end the whole run.
     """
@@ -85,7 +84,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     limit = item.get_closest_marker("time_limit")
     if not hasattr(signal, "SIGALRM") or (limit is None and markers & {"slow", "faults", "external"}):
         return (yield)
-    seconds = TEST_SECONDS if limit is None else limit.args[0]
+    seconds = PATIENCE if limit is None else limit.args[0]
 
     def fail(*_: object) -> None:
         pytest.fail(f"expected a test that ends within {seconds} seconds")
@@ -157,7 +156,7 @@ def _requests_have_time() -> Iterator[None]:
     default = inspect.signature(httpx2.get).parameters["timeout"].default
     with pytest.MonkeyPatch.context() as patch:
         for phase in ("connect", "read", "write"):
-            patch.setattr(default, phase, TEST_SECONDS)
+            patch.setattr(default, phase, PATIENCE)
         yield
 
 

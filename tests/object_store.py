@@ -23,6 +23,7 @@ from attrs import frozen
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore
 from tests.outside.packages import install_python
+from tests.waiting import wait_until
 
 from imagehost_core.cluster.object.blob_cache import BlobCache
 from imagehost_core.cluster.object.object_blob_store import ObjectBlobStore
@@ -192,11 +193,8 @@ def shared_moto_server() -> Iterator[S3Server]:
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
         try:
             server = S3Server(f"http://127.0.0.1:{port}", process.pid)
-            deadline = time.monotonic() + START_SECONDS
-            while not _has_bucket(server):
-                assert process.poll() is None, (directory / "log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            wait_until(lambda: _has_bucket(server) or process.poll() is not None)
+            assert process.poll() is None, (directory / "log").read_text()
             yield server
         finally:
             process.kill()

@@ -22,6 +22,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.object_store import free_ports
+from tests.waiting import PATIENCE, wait_until
 
 FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=200")
 """Settings of a server whose databases need not survive a power failure."""
@@ -97,7 +98,7 @@ class PostgresServer:
         # The log is in no directory, because that may be on a disk which the test switches off.
         with tempfile.TemporaryFile() as log:
             self._process = subprocess.Popen(command, **{**self._how(), "stderr": log})
-            deadline = monotonic() + 30
+            deadline = monotonic() + PATIENCE
             while not self._is_accepting():
                 if monotonic() > deadline or self._process.poll() is not None:
                     log.seek(0)
@@ -108,7 +109,7 @@ class PostgresServer:
         """Stop the server: by default with its connections (SIGINT); by SIGQUIT as a crash does."""
         assert self._process is not None
         self._process.send_signal(how)
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=PATIENCE)
 
     def kill(self) -> None:
         """Kill all processes, as the loss of their machine does; none if it has stopped itself.
@@ -123,11 +124,8 @@ class PostgresServer:
             pids = self.pids
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
-        self._process.wait(timeout=30)
-        deadline = monotonic() + 30
-        while any(map(_is_running, pids)):
-            assert monotonic() < deadline, f"expected that all of {pids} have ended"
-            sleep(0.005)
+        self._process.wait(timeout=PATIENCE)
+        wait_until(lambda: not any(map(_is_running, pids)))
 
     def promote(self) -> None:
         """Let a standby become a primary, and wait until it is."""

@@ -11,8 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.util._once import Once
-
-WAIT_SECONDS = 10.0
+from tests.waiting import PATIENCE
 
 
 class AwaitedSpans(InMemorySpanExporter):
@@ -35,7 +34,7 @@ class AwaitedSpans(InMemorySpanExporter):
             return next((span for span in self.get_finished_spans() if matches(span)), None)
 
         with self._changed:
-            found = self._changed.wait_for(find, WAIT_SECONDS)
+            found = self._changed.wait_for(find, PATIENCE)
         assert found is not None, "expected a span"
         return found
 

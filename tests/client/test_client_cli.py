@@ -21,6 +21,7 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 from tests.client.conftest import Run, delete_images, is_valid, renewed, stored_images
+from tests.waiting import PATIENCE
 
 from imagehost_client import Client
 from imagehost_client._cli.app import cli
@@ -558,7 +559,7 @@ def run_process(served: FakeImageHost, *argv: str, **options: Any) -> subprocess
         stderr=subprocess.PIPE,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
         **options,
     )
 
@@ -633,7 +634,7 @@ def test_without_the_extra_the_command_prints_what_to_install() -> None:
         "from imagehost_client.cli import main; main(['ls'])"
     )
     process = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert (process.returncode, process.stdout) == (2, "")
     assert "click is not installed" in process.stderr

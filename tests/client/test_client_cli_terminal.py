@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Run, Terminal
+from tests.waiting import PATIENCE
 
 from imagehost_client import UploadResult
 from imagehost_client._cli.output import GAP, MIN_WIDTH, Console, fit_widths, format_size
@@ -271,7 +272,7 @@ def test_completion_works_in_a_shell(shell: str, served: FakeImageHost, tmp_path
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
         env=environment(served, tmp_path),
     )
     assert process.stdout.split()[:1] == ["add"] or "add:" in process.stdout, process

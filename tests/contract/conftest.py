@@ -22,6 +22,7 @@ from tests.hosts import Engines, run_hosts, split_by_method
 from tests.object_store import shared_s3_server
 from tests.postgres import PostgresServer
 from tests.request_proxy import run_request_proxy
+from tests.waiting import PATIENCE
 
 from imagehost_client import AsyncClient, Client, Pager
 from imagehost_client._methods import Listing
@@ -247,7 +248,7 @@ async def open_http(backend: Backend) -> AsyncIterator[OpenHttp]:
         def create(token: str | None) -> httpx2.AsyncClient:
             headers = {} if token is None else {"Authorization": f"Bearer {token}"}
             http = httpx2.AsyncClient(
-                base_url=backend.base_url, headers=headers, transport=new_transport(), timeout=60
+                base_url=backend.base_url, headers=headers, transport=new_transport(), timeout=PATIENCE
             )
             stack.push_async_callback(http.aclose)
             return http

@@ -32,6 +32,7 @@ from tests.client.conftest import (
     without_delays,
 )
 from tests.contract.conftest import Account, Awaited, Backend
+from tests.waiting import PATIENCE
 
 from imagehost_client import AsyncClient, Client
 from imagehost_client.testing import make_png
@@ -55,7 +56,7 @@ def forward(port: int, request: Request) -> bytes:
         f"{request.method} {request.path} HTTP/1.1",
         *(f"{key}: {text}" for key, text in headers.items()),
     ]
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as upstream:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as upstream:
         upstream.sendall("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + request.body)
         return b"".join(iter(partial(upstream.recv, 1 << 16), b""))
 

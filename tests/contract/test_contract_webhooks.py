@@ -13,6 +13,7 @@ import pytest
 from anyio.to_thread import run_sync
 from attrs import define, field
 from tests.contract.conftest import Account, Connect, assert_error, data_of, members
+from tests.waiting import PATIENCE
 
 from imagehost_client import AsyncClient, NotFoundError, ValidationError, webhooks
 from imagehost_client.models import EventKind, Webhook, WebhookDelivery, WebhookWithSecret
@@ -35,7 +36,7 @@ class Receiver:
     async def wait_for(self, count: int) -> None:
         """Wait for a number of deliveries in total."""
         while len(self.received) < count:
-            self.received.append(await run_sync(partial(self.queue.get, timeout=30)))
+            self.received.append(await run_sync(partial(self.queue.get, timeout=PATIENCE)))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -123,18 +122,3 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     yield mount
     if disk.is_mount():
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], bool]], bool]:
-    """Return whether a condition becomes true within a minute."""
-
-    def eventually(condition: Callable[[], bool]) -> bool:
-        until = time.monotonic() + 60
-        while not condition():
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.01)
-        return True
-
-    return eventually

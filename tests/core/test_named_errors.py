@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 import pytest
 from tests.open_host import open_host
+from tests.waiting import PATIENCE
 
 from imagehost_core import HostClosedError, ImageHost, ImageHostError, NotFoundError, Settings, Transform
 from imagehost_core.maintenance.importers.service import ImportSource
@@ -176,7 +177,7 @@ with ImageHost.open({str(tmp_path / "data")!r}, settings=settings) as host:
     print(host.images.list(owner="admin").total)
 """
     command = [sys.executable, "-c", program]
-    result = subprocess.run(command, capture_output=True, check=True, timeout=60, text=True)
+    result = subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE, text=True)
     details, total = result.stdout.splitlines()
     assert details == (
         "expected an open host but it was opened by the parent of this process; "

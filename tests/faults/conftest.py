@@ -10,6 +10,7 @@ import pytest
 from tests.faults.engines import POSTGRES_S3, SQLITE_FOLDER, EnginePair
 from tests.live_files import iter_files
 from tests.object_store import shared_s3_server
+from tests.waiting import PATIENCE
 
 from imagehost_server.testing import RunningServer
 
@@ -27,7 +28,7 @@ def client_of(server: RunningServer, token: str, max_connections: int = 100) -> 
     """Return a client of the server that sends `token`."""
     headers = {"Authorization": f"Bearer {token}"}
     limits = httpx2.Limits(max_connections=max_connections)
-    return httpx2.Client(base_url=server.origin, headers=headers, timeout=60, limits=limits)
+    return httpx2.Client(base_url=server.origin, headers=headers, timeout=PATIENCE, limits=limits)
 
 
 def kill(server: RunningServer) -> None:

@@ -23,6 +23,7 @@ from attrs import frozen
 from PIL import Image
 from tests.faults.conftest import client_of
 from tests.faults.process_usage import pids_of, read_usage
+from tests.waiting import PATIENCE
 
 from imagehost_core.lists import REQUESTS_IN_MEMORY
 from imagehost_core.services.delivery import IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE
@@ -133,7 +134,7 @@ def connect_to_each_process(server: RunningServer) -> list[HTTPConnection]:
     deadline = monotonic() + CONNECT_SECONDS
     while connections.keys() != pids:
         assert monotonic() < deadline, f"expected connections to {pids} but received {connections.keys()}"
-        connection = HTTPConnection(urlsplit(server.origin).netloc, timeout=60)
+        connection = HTTPConnection(urlsplit(server.origin).netloc, timeout=PATIENCE)
         # It is accepted when there is a response.
         _get(connection, "/healthz", {})
         pid = _process_of(connection, pids)

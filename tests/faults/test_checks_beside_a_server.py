@@ -14,6 +14,7 @@ import attrs
 import httpx2
 import pytest
 from tests.faults.conftest import NO_LIMITS, client_of, stored_ids
+from tests.waiting import PATIENCE
 
 from imagehost_core import Finding, ImageHost
 from imagehost_core.testing import make_image
@@ -56,7 +57,7 @@ def raise_failures(futures: Iterable[Future[Any]]) -> None:
 
 def command(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "imagehost_server", *words, "--data", str(data)]
-    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=240)
+    return subprocess.run(line, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def check(host: ImageHost) -> list[Finding]:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.faults
 
@@ -20,7 +21,7 @@ def test_each_file_is_stored_once_despite_faults_and_kills(workspace: Path) -> N
         cwd=workspace,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=PATIENCE,
         check=False,
     )
     assert (process.returncode, process.stderr) == (0, "")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.conftest import staged_files
+from tests.waiting import PATIENCE
 
 from imagehost_core.limits import MAX_FILE_BYTES, MAX_FILES_PER_REQUEST
 from imagehost_server.testing import RunningServer, running
@@ -40,7 +41,7 @@ def send(server: RunningServer, files: int) -> bytes:
         f"Content-Type: multipart/form-data; boundary=B\r\nContent-Length: {length}\r\n"
         "Connection: close\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=300) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(head.encode())
         for number in range(files):
             connection.sendall(start if number else start[2:])

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.server_processes import server_processes
+from tests.waiting import PATIENCE
 
 from imagehost_server.metrics import FOLDER_VARIABLE
 from imagehost_server.testing import running
@@ -18,7 +19,6 @@ from imagehost_server.testing import running
 pytestmark = pytest.mark.faults
 
 REQUESTS = 30
-PATIENCE = 60.0
 
 
 def scrape(origin: str) -> dict[tuple[str, ...], float]:

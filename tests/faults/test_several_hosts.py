@@ -18,6 +18,7 @@ from attrs import frozen
 from tests.faults.conftest import NO_LIMITS, client_of
 from tests.postgres import PostgresServer
 from tests.tcp_proxy import TcpProxy, run_tcp_proxy
+from tests.waiting import PATIENCE
 
 from imagehost_core.cluster.membership import LEASE_SECONDS, MARGIN_SECONDS
 from imagehost_core.testing import make_image
@@ -83,7 +84,7 @@ def two_hosts(tmp_path: Path, server: PostgresServer, url: str, *flags: str) -> 
         one = stack.enter_context(running(tmp_path / "one", *flags, variables=direct))
         other = stack.enter_context(running(tmp_path / "other", *flags, variables=proxied))
         here = stack.enter_context(client_of(one, one.token))
-        there = stack.enter_context(httpx2.Client(base_url=other.origin, timeout=60))
+        there = stack.enter_context(httpx2.Client(base_url=other.origin, timeout=PATIENCE))
         yield Hosts(one, other, proxy, here, there)
 
 
@@ -106,7 +107,7 @@ def test_no_byte_of_an_image_is_sent_by_another_host_after_the_response_to_its_d
     def delete(numbers: range) -> list[int]:
         statuses = []
         with (
-            httpx2.Client(base_url=hosts.other.origin, timeout=60) as there,
+            httpx2.Client(base_url=hosts.other.origin, timeout=PATIENCE) as there,
             client_of(hosts.one, hosts.one.token) as here,
         ):
             for number in numbers:
@@ -126,7 +127,9 @@ def test_no_byte_of_an_image_is_sent_by_another_host_after_the_response_to_its_d
 def sign_in(server: RunningServer, name: str) -> dict[str, str]:
     """Create a session of an account, and return the header of its requests."""
     credentials = {"username": name, "password": PASSWORD}
-    response = httpx2.post(f"{server.base_url}/session", json=credentials, timeout=60).raise_for_status()
+    response = httpx2.post(
+        f"{server.base_url}/session", json=credentials, timeout=PATIENCE
+    ).raise_for_status()
     return {"Authorization": f"Bearer {response.json()['data']['token']}"}
 
 

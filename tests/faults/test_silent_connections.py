@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.certificates import create_certificate
+from tests.waiting import PATIENCE
 
 from imagehost_server.testing import RunningServer, running
 
@@ -37,7 +38,7 @@ CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
 
 def connect(server: RunningServer, source: str) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=60, source_address=(source, 0))
+    return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE, source_address=(source, 0))
 
 
 @pytest.mark.parametrize(

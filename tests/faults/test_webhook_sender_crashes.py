@@ -27,6 +27,7 @@ import pytest
 import standardwebhooks
 from attrs import define, field
 from tests.faults.webhook_server import run_webhook_server
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.models import DeliveryState
@@ -91,7 +92,7 @@ def sender(data: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def query(data: Path, sql: str) -> list[tuple[Any, ...]]:
     """Return the rows of a query of the database."""
-    with closing(sqlite3.connect(data / "imagehost.sqlite3", timeout=30)) as database:
+    with closing(sqlite3.connect(data / "imagehost.sqlite3", timeout=PATIENCE)) as database:
         return database.execute(sql).fetchall()
 
 
@@ -120,7 +121,7 @@ def test_every_event_is_delivered_although_receivers_fail_and_senders_are_killed
         for _ in range(KILLS):
             with sender(tmp_path):
                 for _ in range(rng.randint(1, max(2, EVENTS // KILLS))):
-                    receiver.arrivals.get(timeout=240)
+                    receiver.arrivals.get(timeout=PATIENCE)
             retry_now(tmp_path)
             assert pending(tmp_path), "the last sender was killed after the last delivery"
         with sender(tmp_path) as process:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from email.message import Message
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 
 import httpx2
 import pytest
@@ -20,6 +20,7 @@ from tests.faults.webhook_server import run_webhook_server
 from tests.hosts import Engines, run_hosts
 from tests.object_store import shared_s3_server
 from tests.postgres import PostgresServer
+from tests.waiting import wait_until
 
 from imagehost_core.testing import make_image
 
@@ -82,10 +83,7 @@ def upload(client: httpx2.Client, seed: int) -> None:
 
 
 def wait_for(receiver: Receiver, count: int) -> None:
-    deadline = monotonic() + TIMEOUT
-    while len(receiver.attempts) < count:
-        assert monotonic() < deadline, receiver.attempts
-        sleep(0.1)
+    wait_until(lambda: len(receiver.attempts) >= count)
 
 
 def test_each_delivery_is_attempted_by_one_sender_at_a_time_and_a_killed_host_loses_none(

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 PACKAGES = ("imagehost_core", "imagehost_server", "imagehost_client")
 LAZY_IMPORT_HOOKS = {"__getattr__", "__dir__"}
@@ -19,6 +20,8 @@ PRIVATE_WORDS = (
 """Words for technical concepts that have a standard term. `"nobody"` is also the name of an account."""
 OTHER_DOCUMENTS = r"(?:contract|spec|evidence) \d|(?:spec|contract|evidence|architecture|names)\.(?:txt|md)"
 """References to documents that are not in the repository."""
+WAITS = {"run", "communicate", "wait", "wait_for", "join", "result", "urlopen", "create_connection"}
+"""Functions that wait for another process, thread or server until a `timeout`."""
 DIRECTORIES = ("packages", "tests", "docs", "bench", ".ci")
 TEXT = {".py", ".c", ".h", ".md", ".toml", ".json", ".html", ".css", ".js", ".cjs", ""}
 
@@ -34,6 +37,35 @@ def test_every_module_has_a_docstring_with_a_sentence(modules: list[Path], works
         if len(summary.split()) < 3:
             undocumented.append(str(path.relative_to(workspace)))
     assert undocumented == []
+
+
+def test_waits_of_tests_end_only_by_the_common_bound(workspace: Path) -> None:
+    """A number of seconds in a wait fails on a slow machine; tests of faults expect responses in time."""
+    waits = {
+        f"{path.relative_to(workspace)}: {ast.unparse(node)}"
+        for path in (workspace / "tests").rglob("*.py")
+        if "faults" not in path.parts
+        for node in ast.walk(parse(path))
+        if has_seconds(node)
+    }
+    assert waits == set()
+
+
+def has_seconds(node: ast.AST) -> bool:
+    """Return whether a node waits for at least a second, or adds a second or more to the time."""
+    if isinstance(node, ast.BinOp):
+        return ast.unparse(node.left).endswith("monotonic()") and is_long(node.right)
+    return (
+        isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] in WAITS
+        and any(keyword.arg == "timeout" and is_long(keyword.value) for keyword in node.keywords)
+    )
+
+
+def is_long(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Constant) and isinstance(node.value, int | float) and 1 <= node.value < PATIENCE
+    )
 
 
 def test_every_init_module_only_re_exports(modules: list[Path], workspace: Path) -> None:

@@ -16,6 +16,7 @@ from PIL import Image
 from tests.certificates import create_certificate
 from tests.outside.packages import install_npm, install_python
 from tests.server.conftest import NO_LIMITS
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
@@ -35,8 +36,6 @@ NPM = {
 PYPI = {"image-migrate-picgo": "0.2.4", "lskyup": "0.1.5", "sharex-cli": "0.0.4"}
 OVERRIDES = ("pillow>=9.5",)
 """lskyup requires Pillow 9.5.0, which has no wheels for Python 3.12 and later. It only compresses with it."""
-
-RUN_SECONDS = 60
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +66,7 @@ def tls_server(
 def anonymous(tls_server: RunningServer, certificate: tuple[Path, Path]) -> Iterator[httpx2.Client]:
     """A client without a token."""
     context = ssl.create_default_context(cafile=str(certificate[0]))
-    with httpx2.Client(base_url=tls_server.origin, verify=context, timeout=60) as client:
+    with httpx2.Client(base_url=tls_server.origin, verify=context, timeout=PATIENCE) as client:
         yield client
 
 
@@ -76,7 +75,9 @@ def api(tls_server: RunningServer, certificate: tuple[Path, Path]) -> Iterator[h
     """A client of the server with every scope."""
     context = ssl.create_default_context(cafile=str(certificate[0]))
     headers = {"Authorization": f"Bearer {tls_server.token}"}
-    with httpx2.Client(base_url=tls_server.origin, verify=context, headers=headers, timeout=60) as client:
+    with httpx2.Client(
+        base_url=tls_server.origin, verify=context, headers=headers, timeout=PATIENCE
+    ) as client:
         yield client
 
 
@@ -119,7 +120,7 @@ def run(variables: Mapping[str, str], tmp_path: Path) -> Run:
             env={**variables, **options.pop("env", {})},  # type: ignore[dict-item]
             text=True,
             check=False,
-            timeout=RUN_SECONDS,
+            timeout=PATIENCE,
             **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **options},  # type: ignore[call-overload]
         )
         assert process.returncode == 0, process.stdout

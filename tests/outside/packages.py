@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-
-INSTALL_SECONDS = 300
+from tests.waiting import PATIENCE
 
 
 def install_npm(directory: Path, versions: Mapping[str, str]) -> Path:
@@ -68,9 +67,9 @@ def _install(command: Sequence[str], directory: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=INSTALL_SECONDS,
+            timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired:
-        pytest.skip(f"NOT TESTED: {' '.join(command)} took more than {INSTALL_SECONDS} s")
+        pytest.skip(f"NOT TESTED: {' '.join(command)} took more than {PATIENCE} s")
     except subprocess.CalledProcessError as error:
         pytest.skip(f"NOT TESTED: {' '.join(command)}: {error.stderr[-500:]}")

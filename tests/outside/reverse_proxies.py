@@ -17,11 +17,11 @@ import pytest
 from attrs import field, frozen
 from tests.server.conftest import NO_LIMITS
 from tests.shipped_files import shipped
+from tests.waiting import PATIENCE
 
 from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, running
 
-WAIT_SECONDS = 30
 PASSWORD = "correct horse battery staple"
 HOUR = {"IMAGEHOST_DELIVERY_SHARED_MAX_AGE_SECONDS": "1h"}
 
@@ -236,7 +236,7 @@ class ProxiedServer:
         """A client of the proxy with a token that has all scopes."""
         headers = {"Authorization": f"Bearer {self.server.token}"}
         origin = self.client.base_url
-        with httpx2.Client(base_url=origin, verify=self.context, headers=headers, timeout=60) as client:
+        with httpx2.Client(base_url=origin, verify=self.context, headers=headers, timeout=PATIENCE) as client:
             yield client
 
     def exchange(self, request: bytes) -> bytes:
@@ -263,7 +263,7 @@ class ProxiedServer:
         """Send a request to the server itself, and return the data of the response."""
         url = f"http://127.0.0.1:{self.place.server_port}/v1{path}"
         headers = {"Authorization": f"Bearer {token or self.server.token}"}
-        response = httpx2.request(method, url, headers=headers, timeout=60, **options)  # type: ignore[arg-type]
+        response = httpx2.request(method, url, headers=headers, timeout=PATIENCE, **options)  # type: ignore[arg-type]
         data: dict[str, object] = response.raise_for_status().json()["data"]
         return data
 
@@ -275,7 +275,7 @@ class ProxiedServer:
 
 def wait_for(port: int, log: Path) -> None:
     """Wait until a port of loopback accepts connections."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
@@ -342,7 +342,7 @@ def behind(
         started(command, place.port, directory / "proxy.log", place.caddy_variables),
         # It is ready when its base URL responds, which may be that of the proxy.
         running(directory / "data", "--port", str(place.server_port), variables=settings) as server,
-        httpx2.Client(base_url=origin, verify=context, timeout=60) as client,
+        httpx2.Client(base_url=origin, verify=context, timeout=PATIENCE) as client,
     ):
         wait_for(place.server_port, server.log)
         yield ProxiedServer(proxy, place, server, client, context)

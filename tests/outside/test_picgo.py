@@ -12,6 +12,7 @@ from urllib.request import Request, urlopen
 import httpx2
 import pytest
 from tests.outside.conftest import NPM, PYPI, Download, Run, Start
+from tests.waiting import PATIENCE
 
 from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer
@@ -191,7 +192,7 @@ def test_the_server_of_picgo_uploads_files_that_editors_name(
     with picgo_server(node_modules, configure(download("picgo.json")), variables) as url:
         body = json.dumps({"list": [str(png), str(jpeg)]}).encode()
         request = Request(f"{url}/upload", body, {"Content-Type": "application/json"})
-        with urlopen(request, timeout=60) as response:
+        with urlopen(request, timeout=PATIENCE) as response:
             result = json.load(response)
     assert result["success"] is True
     first, second = result["result"]

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 from attrs import frozen
-from tests.outside.reverse_proxies import PASSWORD, PROXIES, WAIT_SECONDS, ProxiedServer, behind, nginx_cache
+from tests.outside.reverse_proxies import PASSWORD, PROXIES, ProxiedServer, behind, nginx_cache
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 
@@ -109,7 +110,7 @@ def test_what_an_owner_or_operator_hides_is_never_served_again(
             assert is_hit(proxied.get(f"/img/{image_id}{query}")) == proxied.proxy.stores
     change(proxied, owner)
     is_served = serves_name if change is rename else serves
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while proxied.proxy.stores and is_served(proxied, owner.image_id):
         assert time.monotonic() < deadline, proxied.server.log.read_text(encoding="utf-8")
         time.sleep(0.05)

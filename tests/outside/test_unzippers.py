@@ -21,6 +21,7 @@ from attrs import frozen
 from tests.outside.packages import install_npm, install_python
 from tests.server.in_process import serving
 from tests.server.web.conftest import SETTINGS
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
@@ -28,7 +29,6 @@ from imagehost_server.web.zip_archive import ZipWriter
 
 NPM = {"fflate": "0.8.3", "yauzl": "3.4.0"}
 PYPI = {"stream-unzip": "0.0.101"}
-RUN_SECONDS = 240
 
 YAUZL = """
 const { createWriteStream } = require('fs')
@@ -114,7 +114,7 @@ class Unzipper:
             with subprocess.Popen(source, stdin=file, stdout=subprocess.PIPE) as pipe:
                 subprocess.run(
                     command, cwd=directory, env=variables, stdin=pipe.stdout, stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE, check=True, timeout=RUN_SECONDS,
+                    stderr=subprocess.PIPE, check=True, timeout=PATIENCE,
                 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import httpx2
 import pytest
 from argon2 import PasswordHasher
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.models import ALL_SCOPES
@@ -37,7 +38,9 @@ CreateClient = Callable[..., httpx2.Client]
 def run(*arguments: object, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Run `imagehost` with arguments, and wait for it."""
     command = [sys.executable, "-m", "imagehost_server", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=check, timeout=60, env=environment())
+    return subprocess.run(
+        command, capture_output=True, text=True, check=check, timeout=PATIENCE, env=environment()
+    )
 
 
 def hash_quickly(password: str) -> str:
@@ -67,7 +70,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 @pytest.fixture(scope="session")
 def anonymous(server: RunningServer) -> Iterator[httpx2.Client]:
     """A client without a token."""
-    with httpx2.Client(base_url=server.origin, timeout=60) as client:
+    with httpx2.Client(base_url=server.origin, timeout=PATIENCE) as client:
         yield client
 
 
@@ -75,7 +78,7 @@ def anonymous(server: RunningServer) -> Iterator[httpx2.Client]:
 def api(server: RunningServer) -> Iterator[httpx2.Client]:
     """A client of the account `admin` with every scope."""
     headers = {"Authorization": f"Bearer {server.token}"}
-    with httpx2.Client(base_url=server.origin, headers=headers, timeout=60) as client:
+    with httpx2.Client(base_url=server.origin, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 
@@ -94,7 +97,7 @@ def client_of(server: RunningServer, operator: ImageHost) -> Iterator[CreateClie
     def create(user: str, *scopes: str) -> httpx2.Client:
         token = operator.keys.create(owner=user, scopes=scopes or ALL_SCOPES).token
         headers = {"Authorization": f"Bearer {token}"}
-        clients.append(httpx2.Client(base_url=server.origin, headers=headers, timeout=60))
+        clients.append(httpx2.Client(base_url=server.origin, headers=headers, timeout=PATIENCE))
         return clients[-1]
 
     yield create

@@ -25,6 +25,7 @@ from tests.server.test_access_matrix import PASSWORD as API_PASSWORD
 from tests.server.test_cli_import import commands
 from tests.server.web.conftest import PASSWORD, SignedIn
 from tests.server.web.test_web_forms import FIELDS
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.cache_purges import CachePurge, PurgeAttempt
@@ -306,5 +307,8 @@ def walking(data: Path, variables: Mapping[str, str], restored: Mapping[str, str
     recorder = Recorder("server")
     host = ImageHost.open(data, settings=settings, observe=recorder.observe)
     create_initial_credentials(host, data, None, pages=True)
-    with serving(host, settings, recorder) as origin, httpx2.Client(base_url=origin, timeout=60) as client:
+    with (
+        serving(host, settings, recorder) as origin,
+        httpx2.Client(base_url=origin, timeout=PATIENCE) as client,
+    ):
         yield Walk(data, all_variables, host, client, restored)

@@ -12,6 +12,7 @@ import pytest
 from attrs import frozen
 from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core._util.clock import utc_now
@@ -149,7 +150,7 @@ def running_server(
 def service(running_server: RunningServer, png: bytes) -> Iterator[Service]:
     with (
         ImageHost.open(running_server.data) as host,
-        httpx2.Client(base_url=running_server.origin, timeout=60) as client,
+        httpx2.Client(base_url=running_server.origin, timeout=PATIENCE) as client,
     ):
         for user in ("ann", "bob", "eve", "gone"):
             host.accounts.create(user, password_hash=hash_quickly(PASSWORD))

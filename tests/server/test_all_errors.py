@@ -11,6 +11,7 @@ import pytest
 from attrs import frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_server.testing import RunningServer
@@ -134,7 +135,7 @@ def session(server: RunningServer, operator: ImageHost) -> Iterator[httpx2.Clien
     """A client of the account `admin` with a session's token, which manages keys too."""
     token = operator.sessions.create(operator.accounts.get("admin")).token
     with httpx2.Client(
-        base_url=server.origin, headers={"Authorization": f"Bearer {token}"}, timeout=60
+        base_url=server.origin, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE
     ) as client:
         yield client
 

@@ -18,6 +18,7 @@ import attrs
 import pytest
 from click.testing import CliRunner, Result
 from tests.open_host import open_host
+from tests.waiting import PATIENCE
 
 from imagehost_core import GarbageReport
 from imagehost_core.coordination.locks import LockManager
@@ -234,7 +235,7 @@ def run(data: Path, *options: str, stderr: int = subprocess.PIPE) -> subprocess.
 def test_the_process_exits_with_the_status_and_without_a_terminal_there_is_no_bar(data: Path) -> None:
     add_orphan(data)
     process = run(data, "--repair")
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert (process.returncode, errors) == (1, "")
     assert "repaired" in output
 
@@ -244,7 +245,7 @@ def test_a_terminal_shows_the_progress_on_standard_error_only(data: Path) -> Non
     terminal, stderr = os.openpty()
     process = run(data, "--json", stderr=stderr)
     os.close(stderr)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=PATIENCE)
     shown = os.read(terminal, 65_536).decode()
     os.close(terminal)
     assert "checking images" in shown
@@ -257,12 +258,10 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
 
     One that arrives right before a system call that waits is noticed when that call returns.
     """
-    for _ in range(20):
+    while True:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            return process.communicate(timeout=3)
-    process.kill()
-    return process.communicate()
+            return process.communicate(timeout=0.5)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no SIGINT for a child process")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.open_host import open_host
 from tests.server.fake_server import FakeServer, FakeTransport, ParsedResponse
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.authorization import SessionRequirement
@@ -69,7 +70,7 @@ def client(host: ImageHost) -> Iterator[httpx2.Client]:
     """A client of a server that allows every origin."""
     with (
         serving(host, settings_with("*")) as origin,
-        httpx2.Client(base_url=origin, headers={"Origin": PAGE}, timeout=60) as client,
+        httpx2.Client(base_url=origin, headers={"Origin": PAGE}, timeout=PATIENCE) as client,
     ):
         yield client
 
@@ -80,7 +81,7 @@ def listed() -> Iterator[httpx2.Client]:
     settings = settings_with(PAGE, "http://localhost:3000")
     with (
         serving(open_host(settings=settings), settings) as origin,
-        httpx2.Client(base_url=origin, timeout=60) as client,
+        httpx2.Client(base_url=origin, timeout=PATIENCE) as client,
     ):
         yield client
 

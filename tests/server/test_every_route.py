@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from tests.open_host import open_host
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Scope
@@ -55,7 +56,7 @@ def host() -> ImageHost:
 
 @pytest.fixture(scope="module")
 def client(host: ImageHost) -> Iterator[httpx2.Client]:
-    with serving(host, SETTINGS) as origin, httpx2.Client(base_url=origin, timeout=60) as client:
+    with serving(host, SETTINGS) as origin, httpx2.Client(base_url=origin, timeout=PATIENCE) as client:
         yield client
 
 

@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import UnavailableError
@@ -50,7 +51,6 @@ SETTINGS = ServerSettings(
     rendering=RenderingSettings(processes=1, queue=1),
     limits=LimitSettings(unauthenticated_per_minute=0, sign_ins_per_minute=10),
 )
-TIMEOUT = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +66,13 @@ async def saturated(limiter: ThreadLimiter) -> AsyncIterator[None]:
 
     async def wait() -> None:
         try:
-            await limiter.run(ended.wait, TIMEOUT)
+            await limiter.run(ended.wait, PATIENCE)
         except UnavailableError:
             rejected.set()
 
     async with anyio.create_task_group() as tasks:
         try:
-            with anyio.fail_after(TIMEOUT):
+            with anyio.fail_after(PATIENCE):
                 while not rejected.is_set():
                     tasks.start_soon(wait)
                     await anyio.lowlevel.checkpoint()
@@ -97,7 +97,7 @@ async def test_a_limiter_rejects_only_when_all_threads_and_the_queue_are_full() 
 
     def work(number: int) -> None:
         ran.append(number)
-        ended.wait(TIMEOUT)
+        ended.wait(PATIENCE)
 
     async with anyio.create_task_group() as tasks:
         for number in range(5):
@@ -114,7 +114,7 @@ async def test_a_limiter_rejects_only_when_all_threads_and_the_queue_are_full() 
 async def test_a_call_that_finds_no_free_thread_in_time_is_rejected_and_takes_none() -> None:
     limiter, ended = ThreadLimiter(1, max_wait_seconds=0.01), threading.Event()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(limiter.run, ended.wait, TIMEOUT)
+        tasks.start_soon(limiter.run, ended.wait, PATIENCE)
         await anyio.lowlevel.checkpoint()
         for _ in range(2):
             with pytest.raises(UnavailableError) as rejected:
@@ -137,9 +137,9 @@ async def test_an_object_store_that_does_not_respond_delays_no_response_from_the
     executors, ended = Executors(SETTINGS.rendering), threading.Event()
     async with anyio.create_task_group() as tasks:
         for _ in range(MASTER_THREADS):
-            tasks.start_soon(executors.masters.run, ended.wait, TIMEOUT)
+            tasks.start_soon(executors.masters.run, ended.wait, PATIENCE)
         await anyio.lowlevel.checkpoint()
-        with anyio.fail_after(TIMEOUT / 2):
+        with anyio.fail_after(PATIENCE / 2):
             assert await executors.files.run(int) == 0
         ended.set()
 
@@ -163,7 +163,7 @@ async def test_requests_for_masters_do_not_wait_for_renderings(host: ImageHost) 
     headers = {"Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
     async with client_of(host, executors) as client, anyio.create_task_group() as tasks:
         for _ in range(9):
-            tasks.start_soon(executors.variants.run, ended.wait, TIMEOUT)
+            tasks.start_soon(executors.variants.run, ended.wait, PATIENCE)
         await anyio.lowlevel.checkpoint()
         uploaded = await client.post("/v1/upload", headers=headers, files={"image": make_image()})
         master = await client.get(f"/img/{image.id}")
@@ -190,7 +190,7 @@ async def test_signing_in_with_an_invalid_name_costs_neither_a_hash_nor_an_attem
     )
 
     async with client_of(host, executors) as client, anyio.create_task_group() as tasks:
-        tasks.start_soon(executors.passwords.run, ("", ""), ended.wait, TIMEOUT)
+        tasks.start_soon(executors.passwords.run, ("", ""), ended.wait, PATIENCE)
         await anyio.lowlevel.checkpoint()
 
         async def sign_in(name: str) -> httpx2.Response:
@@ -217,14 +217,14 @@ async def held(limiter: SharedThreadLimiter, *owners: int) -> AsyncIterator[list
     async def hold(index: int) -> None:
         try:
             counts[index] += 1
-            await limiter.run(owners[index], ended.wait, TIMEOUT)
+            await limiter.run(owners[index], ended.wait, PATIENCE)
         except UnavailableError:
             counts[index] -= 1
             refused.add(index)
 
     async with anyio.create_task_group() as tasks:
         try:
-            with anyio.fail_after(TIMEOUT):
+            with anyio.fail_after(PATIENCE):
                 while len(refused) < len(owners):
                     for index in range(len(owners)):
                         if index not in refused:
@@ -260,7 +260,7 @@ def test_an_owner_of_threads_gets_another_one_exactly_if_more_are_free_than_it_h
         async def hold(owner: int) -> None:
             counts[owner] += 1
             try:
-                await limiter.run(owner, ended.wait, TIMEOUT)
+                await limiter.run(owner, ended.wait, PATIENCE)
             except UnavailableError:
                 counts[owner] -= 1
 
@@ -323,7 +323,7 @@ async def test_requests_that_wait_for_another_one_with_their_idempotency_key_hol
                 for _ in range(DATABASE_THREADS + 1):
                     tasks.start_soon(post, client, {**first, "Idempotency-Key": "once"})
                     await anyio.sleep(0.001)
-                with anyio.fail_after(TIMEOUT):
+                with anyio.fail_after(PATIENCE):
                     await post(client, second)
                 assert statuses == {201 if "albums" in path else 200: 1}
     assert statuses[409] == DATABASE_THREADS + 1
@@ -391,7 +391,7 @@ async def test_attempts_for_one_name_that_fill_their_half_of_the_queue_refuse_no
         while len(statuses) < 3:
             with suppress(UnavailableError):
                 keys = sign_in_keys("Admin", f"2001:db8:0:{number:x}::1")
-                await executors.passwords.run(keys, turns.acquire, True, TIMEOUT)
+                await executors.passwords.run(keys, turns.acquire, True, PATIENCE)
             await anyio.lowlevel.checkpoint()
 
     async with client_of(host, executors) as client, anyio.create_task_group() as tasks:
@@ -408,7 +408,7 @@ async def test_attempts_for_one_name_that_fill_their_half_of_the_queue_refuse_no
         tasks.start_soon(post, "/v1/session", {"username": "other", "password": "wrong"})
         passwords = {"current_password": "wrong", "new_password": "another password"}
         tasks.start_soon(post, "/v1/account/password", passwords, token)
-        with anyio.fail_after(TIMEOUT):
+        with anyio.fail_after(PATIENCE):
             while len(statuses) < 3:
                 turns.release()
                 await anyio.sleep(0.001)
@@ -422,7 +422,7 @@ async def test_the_queue_of_password_checks_is_limited_and_half_of_it_for_an_acc
 
     async def attempt(number: int) -> None:
         try:
-            results[await limiter.run(("name", f"{number}"), ended.wait, TIMEOUT)] += 1
+            results[await limiter.run(("name", f"{number}"), ended.wait, PATIENCE)] += 1
         except UnavailableError:
             results[False] += 1
 
@@ -441,7 +441,7 @@ def test_a_cancelled_password_check_leaves_its_turn_to_the_next(has_turn: bool) 
         limiter, ended = FairThreadLimiter(1, 9), threading.Event()
 
         async def run() -> None:
-            await limiter.run(("a", "x"), ended.wait, TIMEOUT)
+            await limiter.run(("a", "x"), ended.wait, PATIENCE)
             if has_turn:
                 # In the step of the event loop in which the turn begins, before the task of the next runs.
                 waiting.cancel()
@@ -456,7 +456,7 @@ def test_a_cancelled_password_check_leaves_its_turn_to_the_next(has_turn: bool) 
         ended.set()
         await first
         await asyncio.wait([waiting])
-        async with asyncio.timeout(TIMEOUT):
+        async with asyncio.timeout(PATIENCE):
             assert await limiter.run(("b", "z"), int) == 0
 
     asyncio.run(check())

@@ -16,6 +16,7 @@ from PIL import Image as PILImage
 from tests.open_host import open_host
 from tests.page_cache import require_nowait
 from tests.server.fake_server import DATE, FakeServer, FakeTransport, ParsedResponse
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
@@ -411,7 +412,7 @@ def test_a_server_sends_equal_responses_with_the_fast_path_on_and_off(tmp_path: 
         variables = {"IMAGEHOST_HTTP_FAST_PATH": enabled}
         with (
             running(tmp_path / "data", variables=variables) as server,
-            httpx2.Client(base_url=server.origin, timeout=60) as client,
+            httpx2.Client(base_url=server.origin, timeout=PATIENCE) as client,
         ):
             received = []
             for headers in ({}, {"If-None-Match": "*"}, {"Range": "bytes=0-3"}):

@@ -11,6 +11,7 @@ import pytest
 from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE, csrf_token
@@ -31,7 +32,7 @@ def session_of(server: RunningServer, operator: ImageHost) -> Iterator[SessionOf
     def create(name: str) -> httpx2.Client:
         token = operator.sessions.create(operator.accounts.get(name)).token
         headers = {"Authorization": f"Bearer {token}"}
-        clients.append(httpx2.Client(base_url=server.origin, headers=headers, timeout=60))
+        clients.append(httpx2.Client(base_url=server.origin, headers=headers, timeout=PATIENCE))
         return clients[-1]
 
     yield create

@@ -14,6 +14,7 @@ import pytest
 from attrs import frozen
 from tests.server.conftest import hash_quickly
 from tests.server.test_access_matrix import BODIES, PASSWORD, split
+from tests.waiting import PATIENCE
 
 from imagehost_core import Account, ImageHost
 from imagehost_core.authorization import Requirement, SessionRequirement
@@ -91,7 +92,7 @@ def half_sent(
     lines = [f"{method} {path} HTTP/1.1", "expect: 100-continue", "connection: close"]
     lines += [f"{name}: {value}" for name, value in request.headers.items() if name != "connection"]
     middle = max(1, len(content) // 2)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
         assert connection.recv(1_000).startswith(b"HTTP/1.1 100 ")
         connection.sendall(content[:middle])

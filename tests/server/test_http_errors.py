@@ -14,6 +14,7 @@ import pytest
 from tests.live_files import iter_files
 from tests.open_host import open_host
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core.errors import BY_CODE
 from imagehost_core.limits import MAX_FILE_BYTES
@@ -306,7 +307,7 @@ def test_503_has_retry_after_and_names_the_store_to_loopback_and_in_the_log(
 
 def send_raw(server: RunningServer, request: bytes, *, half_close: bool = False) -> tuple[int, bytes]:
     """Send bytes; return the status and the whole response."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         if half_close:
             connection.shutdown(socket.SHUT_WR)

@@ -15,6 +15,7 @@ import pytest
 from attrs import frozen
 from tests.open_host import open_host
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
@@ -233,7 +234,7 @@ def test_a_request_waits_no_longer_than_the_limit(tmp_path: Path, monkeypatch: p
         host.idempotency.begin(host.accounts.get("admin"), "once", "another request"),
     ):
         headers = {**KEY, "Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
-        response = httpx2.post(f"{origin}/v1/albums", headers=headers, json={"name": "x"}, timeout=20)
+        response = httpx2.post(f"{origin}/v1/albums", headers=headers, json={"name": "x"}, timeout=PATIENCE)
     assert (response.status_code, response.headers["retry-after"]) == (409, "1")
 
 
@@ -268,7 +269,7 @@ def test_after_a_crash_the_repeated_request_stores_only_the_missing_files(
 
         def upload() -> None:
             with suppress(httpx2.TransportError):
-                httpx2.post(f"{crashing.base_url}/upload", headers=headers, files=files, timeout=60)
+                httpx2.post(f"{crashing.base_url}/upload", headers=headers, files=files, timeout=PATIENCE)
 
         request = executor.submit(upload)
         while host.accounts.usage("admin").images < stored_before and not request.done():
@@ -280,7 +281,7 @@ def test_after_a_crash_the_repeated_request_stores_only_the_missing_files(
 
     with running(crashing.data, variables=no_limits) as restarted:
         responses = [
-            httpx2.post(f"{restarted.base_url}/upload", headers=headers, files=files, timeout=60)
+            httpx2.post(f"{restarted.base_url}/upload", headers=headers, files=files, timeout=PATIENCE)
             for _ in range(2)
         ]
         with httpx2.Client(base_url=restarted.origin, headers={"Authorization": f"Bearer {token}"}) as client:

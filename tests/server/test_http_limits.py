@@ -15,6 +15,7 @@ import pytest
 from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import AccountChanges, ImageHost
 from imagehost_core.limits import FIRST_SIGN_IN_DELAY
@@ -58,7 +59,7 @@ def host(tmp_path_factory: pytest.TempPathFactory, settings: ServerSettings, clo
 
 @pytest.fixture(scope="module")
 def client(host: ImageHost, settings: ServerSettings) -> Iterator[httpx2.Client]:
-    with serving(host, settings) as origin, httpx2.Client(base_url=origin, timeout=60) as client:
+    with serving(host, settings) as origin, httpx2.Client(base_url=origin, timeout=PATIENCE) as client:
         yield client
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.server.conftest import hash_quickly
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.tokens import token_hash
@@ -39,7 +40,7 @@ def sign_in(server: RunningServer, anonymous: httpx2.Client, name: str) -> Itera
         body = {"username": name, "password": PASSWORD}
         response = anonymous.post("/v1/session", json=body, headers={"User-Agent": user_agent})
         headers = {"Authorization": f"Bearer {response.json()['data']['token']}"}
-        clients.append(httpx2.Client(base_url=server.origin, headers=headers, timeout=60))
+        clients.append(httpx2.Client(base_url=server.origin, headers=headers, timeout=PATIENCE))
         return clients[-1]
 
     yield sign_in
@@ -103,7 +104,7 @@ def test_all_errors_of_a_password_change_are_reported_together_and_nothing_chang
 def test_an_account_without_a_password_cannot_change_it(operator: ImageHost, server: RunningServer) -> None:
     account = operator.accounts.create("passwordless")
     headers = {"Authorization": f"Bearer {operator.sessions.create(account).token}"}
-    with httpx2.Client(base_url=server.origin, headers=headers, timeout=60) as client:
+    with httpx2.Client(base_url=server.origin, headers=headers, timeout=PATIENCE) as client:
         assert change(client, "", OTHER).status_code == 422
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.server.conftest import hash_quickly
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE
@@ -35,7 +36,7 @@ def session(anonymous: httpx2.Client) -> dict[str, Any]:
 @pytest.fixture
 def signed_in(server: RunningServer, session: dict[str, Any]) -> Iterator[httpx2.Client]:
     headers = {"Authorization": f"Bearer {session['token']}"}
-    with httpx2.Client(base_url=server.origin, headers=headers, timeout=60) as client:
+    with httpx2.Client(base_url=server.origin, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 
@@ -293,7 +294,7 @@ def test_a_revoked_key_is_refused_at_once_in_every_process(
         # A new connection for each request, so that they reach all processes.
         bearer = {"Authorization": f"Bearer {created.token}", "Connection": "close"}
         session_header = {"Authorization": f"Bearer {session}"}
-        with httpx2.Client(base_url=server.base_url, timeout=60) as client:
+        with httpx2.Client(base_url=server.base_url, timeout=PATIENCE) as client:
             statuses = [client.get("/images", headers=bearer).status_code for _ in range(12)]
             assert set(statuses) == {200}
             assert client.delete(f"/keys/{created.key.id}", headers=session_header).status_code == 200

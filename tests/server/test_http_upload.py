@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 from tests.server.in_process import serving
 from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.resources import ImageRecord
@@ -80,7 +81,10 @@ def test_images_have_the_time_at_which_their_request_was_complete_in_the_order_o
     start = datetime(2026, 1, 1, tzinfo=UTC)
     host = ImageHost.open(settings=settings, clock=lambda: start + timedelta(seconds=next(ticks)))
     token = host.keys.create(owner="admin").token
-    with serving(host, settings) as origin, httpx2.Client(base_url=f"{origin}/v1", timeout=60) as client:
+    with (
+        serving(host, settings) as origin,
+        httpx2.Client(base_url=f"{origin}/v1", timeout=PATIENCE) as client,
+    ):
         client.headers["authorization"] = f"Bearer {token}"
         files = [("files[]", (f"{number}.png", make_image(400 - 90 * number, 30))) for number in range(4)]
         begun = next(ticks)
@@ -209,7 +213,7 @@ def test_expect_100_continue_is_answered_before_the_body(server: RunningServer, 
         f"Authorization: Bearer {server.token}\r\nContent-Type: multipart/form-data; boundary=B\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(head.encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
         connection.sendall(body)
@@ -220,7 +224,7 @@ def test_expect_100_continue_is_refused_without_a_token(server: RunningServer) -
     head = (
         b"POST /v1/upload HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 9999\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(head)
         assert connection.recv(100).startswith(b"HTTP/1.1 401 ")
 
@@ -232,7 +236,7 @@ def test_concurrent_uploads_are_all_stored(server: RunningServer, account: httpx
 
     async def upload_all() -> list[int]:
         headers = {"Authorization": account.headers["authorization"]}
-        async with httpx2.AsyncClient(base_url=server.origin, headers=headers, timeout=60) as client:
+        async with httpx2.AsyncClient(base_url=server.origin, headers=headers, timeout=PATIENCE) as client:
             return await asyncio.gather(*(upload_one(client, number) for number in range(16)))
 
     assert asyncio.run(upload_all()) == [200] * 16

@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.open_host import open_host
 from tests.programs import Program
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, observer
 from imagehost_core.limits import MAX_FILE_BYTES
@@ -87,12 +88,12 @@ def origin(host: ImageHost, recorder: Recorder) -> Iterator[str]:
 def client(origin: str, host: ImageHost) -> Iterator[httpx2.Client]:
     token = host.keys.create(owner="admin").token
     headers = {"Authorization": f"Bearer {token}"}
-    with httpx2.Client(base_url=origin, headers=headers, timeout=60) as client:
+    with httpx2.Client(base_url=origin, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 
 def scrape(origin: str) -> Samples:
-    response = httpx2.get(f"{origin}/metrics", timeout=60)
+    response = httpx2.get(f"{origin}/metrics", timeout=PATIENCE)
     assert response.status_code == 200
     assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert response.headers["cache-control"] == "no-store"
@@ -125,7 +126,7 @@ def test_bytes_of_bodies_tiers_and_work_are_counted(
     before, data = scrape(origin), make_image(300, 200)
     upload = client.post("/v1/upload", files={"image": ("a.png", data)})
     url = f"/img/{upload.json()['data']['id']}"
-    first, *others = [httpx2.get(f"{origin}{url}?w=50", timeout=60) for _ in range(3)]
+    first, *others = [httpx2.get(f"{origin}{url}?w=50", timeout=PATIENCE) for _ in range(3)]
     unchanged = httpx2.get(f"{origin}{url}?w=50", headers={"If-None-Match": first.headers["etag"]})
     master = httpx2.get(f"{origin}{url}")
     assert unchanged.status_code == 304
@@ -185,7 +186,7 @@ def test_every_family_is_shown_with_its_help_and_type(origin: str) -> None:
 @given(st.text("ABCXYZ", min_size=1, max_size=12), st.text(st.characters(codec="ascii"), max_size=40))
 def test_hostile_methods_and_paths_add_no_series(origin: str, method: str, path: str) -> None:
     target = f"{origin}/{httpx2.URL('/').join(path).path if path.isalnum() else path.encode().hex()}"
-    httpx2.request(method, target, timeout=60)
+    httpx2.request(method, target, timeout=PATIENCE)
     labels = {labels for name, labels in scrape(origin) if name == "imagehost_http_requests_total"}
     assert {dict(each)["method"] for each in labels} <= {"GET", "HEAD", "POST", "OPTIONS", "other"}
     assert len(labels) < 40
@@ -373,7 +374,7 @@ def test_an_application_that_ends_has_counted_all_its_requests(tmp_path: Path) -
     recorder = Recorder()
     with serving(open_host(tmp_path / "data"), SETTINGS, recorder) as origin:
         for _ in range(3):
-            assert httpx2.get(f"{origin}/healthz", timeout=60).status_code == 200
+            assert httpx2.get(f"{origin}/healthz", timeout=PATIENCE).status_code == 200
     (counted,) = (
         sample.value
         for sample in recorder.counted()["imagehost_http_requests"].samples

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
 import pytest
 from tests.postgres import FAST, run_postgres
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_server.testing import running
 
-DEADLINE = 60.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
 
 def until_status(url: str, status: int) -> None:
-    until(lambda: httpx2.get(url, timeout=DEADLINE).status_code == status)
+    wait_until(lambda: httpx2.get(url, timeout=PATIENCE).status_code == status)
 
 
 @pytest.mark.external
@@ -43,7 +33,7 @@ def test_an_outage_of_the_database_is_logged_with_host_and_port_and_without_trac
         postgres.start()
         until_status(f"{server.origin}/readyz", 200)
         # The connection that receives invalidations tries again twice a second.
-        until(lambda: "database responds again" in server.log.read_text(encoding="utf-8"))
+        wait_until(lambda: "database responds again" in server.log.read_text(encoding="utf-8"))
     log = server.log.read_text(encoding="utf-8")
     lines = [line for line in log.splitlines() if "imagehost.access" not in line]
     assert "Traceback" not in log

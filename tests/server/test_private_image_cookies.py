@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.open_host import open_host
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
@@ -30,7 +31,7 @@ def host() -> ImageHost:
 
 @pytest.fixture(scope="module")
 def client(host: ImageHost) -> Iterator[httpx2.Client]:
-    with serving(host, SETTINGS) as origin, httpx2.Client(base_url=origin, timeout=60) as client:
+    with serving(host, SETTINGS) as origin, httpx2.Client(base_url=origin, timeout=PATIENCE) as client:
         yield client
 
 

@@ -21,6 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_tra
 from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.spans import AwaitedSpans, recording
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
@@ -64,7 +65,7 @@ def client(host: ImageHost, token: str) -> Iterator[httpx2.Client]:
     with (
         serving(host, SETTINGS) as origin,
         httpx2.Client(
-            base_url=origin, headers={**PROXIED, "Authorization": f"Bearer {token}"}, timeout=60
+            base_url=origin, headers={**PROXIED, "Authorization": f"Bearer {token}"}, timeout=PATIENCE
         ) as client,
     ):
         yield client
@@ -297,7 +298,7 @@ def receiver() -> Iterator[Receiver]:
 @pytest.mark.slow
 def test_a_server_process_exports_the_spans_of_every_request(tmp_path: Path, receiver: Receiver) -> None:
     variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_EXPORTER_OTLP_COMPRESSION": "none"}
-    with running(tmp_path / "data", variables=variables) as server, httpx2.Client(timeout=60) as client:
+    with running(tmp_path / "data", variables=variables) as server, httpx2.Client(timeout=PATIENCE) as client:
         upload = client.post(
             f"{server.base_url}/upload",
             files={"image": ("a.png", make_image(300, 200))},

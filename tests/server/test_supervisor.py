@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
 import pytest
 from tests.server_processes import children, is_running, server_processes
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_server.serve.config import ServerConfig
 from imagehost_server.serve.server import DatedServerState, EventDrivenServer
@@ -98,13 +99,6 @@ def supervise(
             process.kill()
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def serving_process(supervisor: subprocess.Popen[str]) -> int:
     """Wait until the one process of `PROGRAM` serves requests; return its ID."""
     assert supervisor.stdout is not None
@@ -117,7 +111,7 @@ def serving_process(supervisor: subprocess.Popen[str]) -> int:
 def status_of(url: str) -> int:
     """Return the status of a response on a connection of its own; 0 if nothing listens."""
     with suppress(httpx2.TransportError):
-        return httpx2.get(url, timeout=60).status_code
+        return httpx2.get(url, timeout=PATIENCE).status_code
     return 0
 
 
@@ -188,7 +182,7 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
         supervisor.stdin.flush()
         wait_until(lambda: server_processes(supervisor.pid) not in ([], [pid]))
         supervisor.terminate()
-        _, errors = supervisor.communicate(timeout=60)
+        _, errors = supervisor.communicate(timeout=PATIENCE)
     assert f"server worker exited pid={pid} exitcode=-9\n" in errors
 
 
@@ -218,7 +212,7 @@ def test_a_process_that_does_not_stop_is_killed(tmp_path: Path) -> None:
 def test_a_start_that_fails_is_reported_and_ends_the_supervisor(tmp_path: Path) -> None:
     (tmp_path / "failing.py").write_text(FAILING, encoding="utf-8")
     with supervise(tmp_path, "failing") as supervisor:
-        _, errors = supervisor.communicate(timeout=60)
+        _, errors = supervisor.communicate(timeout=PATIENCE)
     assert supervisor.returncode == 3
     assert errors.count("no room") == 1
     assert errors.count("failed to start") == 1
@@ -277,11 +271,11 @@ def wake_ups(pid: int) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_an_idle_server_lets_the_cpu_sleep(tmp_path: Path) -> None:
     with running(tmp_path / "data") as server:
-        deadline = time.monotonic() + 60
-        while True:
+
+        def is_idle() -> bool:
             before = wake_ups(server.process.pid)
             time.sleep(2)
             # The outbox and the pings take fewer than 2 a second on average; a timer of 0.1 s takes 20.
-            if wake_ups(server.process.pid) - before <= 8:
-                break
-            assert time.monotonic() < deadline
+            return wake_ups(server.process.pid) - before <= 8
+
+        wait_until(is_idle)

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from tests.waiting import PATIENCE
 
 from imagehost_server.serve.runner import free_port
 from imagehost_server.serve.supervisor import notify
@@ -67,7 +68,7 @@ def test_ready_is_sent_and_logged_once_the_port_responds_and_stopping_at_the_end
         )
     try:
         assert manager.receive() == "READY=1"
-        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30) as response:
+        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=PATIENCE) as response:
             assert response.status == 200
         process.send_signal(signal.SIGHUP)
         assert manager.receive().startswith("RELOADING=1\nMONOTONIC_USEC=")

@@ -15,11 +15,11 @@ import pytest
 import uvloop
 from attrs import frozen
 from tests.certificates import Certificate, create_certificate
+from tests.waiting import PATIENCE, until
 
 from imagehost_server.middleware.connections import EXTRA_CONNECTIONS, ConnectionTable, OpenConnection
 from imagehost_server.serve.tls import TlsListener, create_context
 
-SECONDS = 20
 """Timeout of what should happen at once."""
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -89,17 +89,10 @@ async def serving(
         yield Server(listener, listening.getsockname()[1], table, certificate, stack)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Return when a condition is true."""
-    async with asyncio.timeout(SECONDS):
-        while not condition():  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0.005)
-
-
 async def is_closed(reader: asyncio.StreamReader) -> bool:
     """Wait until the server closes a connection; return whether it did."""
     try:
-        return await asyncio.wait_for(reader.read(1), SECONDS) == b""
+        return await asyncio.wait_for(reader.read(1), PATIENCE) == b""
     except ConnectionError:
         return True
 
@@ -124,7 +117,7 @@ def test_a_connection_counts_once_before_and_after_its_handshake(run: Run, certi
     async def check() -> None:
         async with serving(certificate, ConnectionTable(9, on_change=counts.append)) as server:
             reader = await server.connect(tls=True, sent=b"hello")
-            assert await asyncio.wait_for(reader.readexactly(5), SECONDS) == b"hello"
+            assert await asyncio.wait_for(reader.readexactly(5), PATIENCE) == b"hello"
             assert counts == [1]
         await until(lambda: counts == [1, 0])
 
@@ -139,7 +132,7 @@ def test_the_oldest_handshakes_of_a_client_are_closed_for_its_new_connections(
             silent = await server.connect_silently(LIMIT)
             reader = await server.connect(tls=True, sent=b"hello")
             assert await is_closed(silent[0])
-            assert await asyncio.wait_for(reader.readexactly(5), SECONDS) == b"hello"
+            assert await asyncio.wait_for(reader.readexactly(5), PATIENCE) == b"hello"
             assert len(server.table) == LIMIT
             assert not silent[1].at_eof()
             await server.connect()
@@ -164,7 +157,7 @@ def test_a_client_that_speaks_no_tls_does_not_count_any_more(run: Run, certifica
     async def check() -> None:
         async with serving(certificate, ConnectionTable(9)) as server:
             reader = await server.connect(sent=b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert not (await asyncio.wait_for(reader.read(), SECONDS)).startswith(b"HTTP")
+            assert not (await asyncio.wait_for(reader.read(), PATIENCE)).startswith(b"HTTP")
             await until(lambda: len(server.table) == 0)
 
     run(check())

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.waiting import PATIENCE
 
 from imagehost_server.middleware.security import MAX_HEADER_BYTES
 from imagehost_server.serve.request_head import MAX_HEAD_BYTES
@@ -42,7 +43,7 @@ def short_timeouts(
 
 
 def connect(server: RunningServer, source: str = "127.0.0.1") -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=30, source_address=(source, 0))
+    return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE, source_address=(source, 0))
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -64,7 +65,7 @@ def statuses_of(server: RunningServer, request: bytes) -> list[int]:
 
 
 def is_served(server: RunningServer) -> bool:
-    return httpx2.get(f"{server.origin}/healthz", timeout=5).status_code == 200
+    return httpx2.get(f"{server.origin}/healthz", timeout=PATIENCE).status_code == 200
 
 
 # Ambiguous requests.
@@ -202,7 +203,7 @@ def test_slow_headers_time_out(short_timeouts: RunningServer) -> None:
     with connect(short_timeouts) as connection:
         connection.sendall(HEALTH)
         began, closed = time.monotonic(), False
-        while not closed and time.monotonic() - began < 20:
+        while not closed and time.monotonic() - began < PATIENCE:
             try:
                 connection.sendall(b"X")
                 closed = bool(select.select([connection], [], [], 0.1)[0])
@@ -293,7 +294,7 @@ def test_stalled_and_slow_bodies_time_out_while_others_are_served(
         began = time.monotonic()
         while not select.select([connection], [], [], 0.1)[0]:
             assert is_served(short_timeouts)
-            assert time.monotonic() - began < 20
+            assert time.monotonic() - began < PATIENCE
             connection.sendall(chunk)
         response = read_all(connection)
     assert response.startswith(b"HTTP/1.1 400 ")

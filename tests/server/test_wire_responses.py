@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import socket
-import time
 
 import pytest
 from attrs import frozen
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_server.middleware.security import MAX_HEADER_BYTES
 from imagehost_server.serve.request_head import MAX_HEAD_BYTES, MAX_TARGET_BYTES
@@ -38,7 +38,7 @@ def exchange(server: RunningServer, data: bytes, *, part: int = 0, end: bool = F
         part: The size of each write; 0 = one write.
         end: Whether to half-close the connection then.
     """
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for start in range(0, len(data), part or len(data)):
             connection.sendall(data[start : start + (part or len(data))])
@@ -60,15 +60,12 @@ def answer_of(server: RunningServer, response: bytes) -> Answer:
 
 def log_line(server: RunningServer, request_id: str) -> str:
     """Return the only line of the access log with a request id, as soon as it is written."""
-    deadline = time.monotonic() + 10
-    while True:
-        lines = server.log.read_text(encoding="utf-8").splitlines()
-        found = [line for line in lines if request_id in line]
-        if found or time.monotonic() > deadline:
-            break
-        time.sleep(0.02)
-    assert len(found) == 1
-    return found[0]
+
+    def find() -> list[str]:
+        return [line for line in server.log.read_text(encoding="utf-8").splitlines() if request_id in line]
+
+    (found,) = wait_until(find)
+    return found
 
 
 def require_error(answer: Answer, status: int) -> None:

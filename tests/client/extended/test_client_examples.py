@@ -12,6 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 from imagehost_client import Client, errors
 from imagehost_client._cli.app import cli
@@ -49,7 +50,7 @@ def test_an_example_of_the_client_prints_its_documented_output(
         env=os.environ | variables,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
         check=False,
     )
     assert (process.returncode, process.stderr) == (0, "")

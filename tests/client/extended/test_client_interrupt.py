@@ -27,13 +27,12 @@ from tests.client.conftest import (
     without_delays,
 )
 from tests.client.test_client_loopback import TOKEN, UploadStore, record
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_client import AsyncClient, Client, UploadInterrupted, UploadResult
 from imagehost_client.testing import FakeImageHost, make_png
 
 FILES, STORED = 8, 2
-TIMEOUT = 20.0
-"""Seconds for a process to end: less than the client's timeout and the host's `Retry-After`."""
 
 SYNC = """
 import sys
@@ -116,7 +115,7 @@ def test_ctrl_c_ends_a_batch_at_once_and_reports_what_was_stored(
             lines = [process.stdout.readline() for _ in range(STORED)]
             wait_for_requests(server, STORED + 4)
             process.send_signal(signal.SIGINT)
-            rest, messages = process.communicate(timeout=TIMEOUT)
+            rest, messages = process.communicate(timeout=PATIENCE)
     notice = "waiting 60 s for the host (status 503)\n" if fault == "retry in a minute" else ""
     assert (process.returncode, messages) == (130, notice)
     assert all(lines)
@@ -124,10 +123,7 @@ def test_ctrl_c_ends_a_batch_at_once_and_reports_what_was_stored(
 
 
 def wait_for_requests(server: FaultyServer, count: int) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while 100 + STORED - len(server.plan) < count:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: 100 + STORED - len(server.plan) >= count)
 
 
 def test_ctrl_c_ends_the_command_line_with_the_urls_of_stored_files_and_status_130(tmp_path: Path) -> None:
@@ -137,7 +133,7 @@ def test_ctrl_c_ends_the_command_line_with_the_urls_of_stored_files_and_status_1
     with serve_until(tmp_path, paths) as (server, process):
         wait_for_requests(server, STORED + 4)
         process.send_signal(signal.SIGINT)
-        lines, messages = process.communicate(timeout=TIMEOUT)
+        lines, messages = process.communicate(timeout=PATIENCE)
     assert (process.returncode, lines) == (130, "https://h/img/a.png\n" * STORED)
     assert messages == (
         f"imagehost-client: interrupted: {STORED} of {FILES} files stored; "
@@ -164,14 +160,14 @@ def test_a_command_that_was_interrupted_continues_when_it_is_repeated(tmp_path: 
         with running(program, server.url, *map(str, paths)) as process:
             wait_for_requests(server, STORED + 4)
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=TIMEOUT)
+            process.communicate(timeout=PATIENCE)
         assert isinstance(server.respond, UploadStore)
         assert STORED < len(server.respond.files) <= STORED + 4
         (journal,) = (tmp_path / "state").rglob("uploads/*")
         server.plan.clear()
         server.plan.append(images_of(server.respond))
         with running(program, server.url, *map(str, paths)) as process:
-            lines, _ = process.communicate(timeout=TIMEOUT)
+            lines, _ = process.communicate(timeout=PATIENCE)
         assert (process.returncode, len(lines.splitlines())) == (0, FILES)
         assert len(server.respond.files) == FILES
         assert not journal.exists()
@@ -204,7 +200,7 @@ def test_cancelled_uploads_do_not_wait_for_their_retries() -> None:
             ]
         assert threads
         for thread in threads:
-            thread.join(TIMEOUT)
+            thread.join(PATIENCE)
         assert not any(thread.is_alive() for thread in threads)
 
 
@@ -231,7 +227,7 @@ def test_a_cancellation_ends_a_batch_on_a_mute_server(backend: str) -> None:
     async def upload(url: str) -> tuple[int, bool]:
         async with AsyncClient(url, TOKEN) as client:
             stored = 0
-            with anyio.move_on_after(TIMEOUT) as scope:
+            with anyio.move_on_after(PATIENCE) as scope:
                 async with client.upload_iter([make_png()] * FILES) as results:
                     async for _ in results:
                         stored += 1

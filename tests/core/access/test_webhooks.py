@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.open_host import open_host
+from tests.waiting import PATIENCE
 
 from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.endpoints import resolve_host
@@ -30,7 +31,6 @@ from imagehost_core.webhooks import Attempt
 
 EACH_ENGINE = True
 
-TIMEOUT = 10
 URL = "http://127.0.0.1:9/"
 
 
@@ -89,7 +89,7 @@ def test_a_name_server_that_does_not_respond_delays_no_webhook(monkeypatch: pyte
     responds = threading.Event()
 
     def look_up(*_arguments: object, **_options: object) -> list[object]:
-        responds.wait(TIMEOUT)
+        responds.wait(PATIENCE)
         return [(0, 0, 0, "", ("192.0.2.1", 443))]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 
 import attrs
 import pytest
@@ -50,11 +49,3 @@ def hosts(open_host: OpenHost) -> tuple[ImageHost, ImageHost]:
     one, other = open_host("one"), open_host("other")
     one.accounts.get_or_create("ann")
     return one, other
-
-
-def eventually(condition: Callable[[], object], seconds: float = 30) -> None:
-    """Wait until a condition is true."""
-    deadline = monotonic() + seconds
-    while not condition():
-        assert monotonic() < deadline, "not in time"
-        sleep(0.005)

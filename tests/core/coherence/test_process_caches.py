@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 from obstore.store import MemoryStore
-from tests.core.coherence.conftest import eventually
+from tests.waiting import wait_until
 
 from imagehost_core.cluster.cache_lease import CacheLease, LeasedGenerationTable
 from imagehost_core.cluster.object.blob_cache import BlobCache
@@ -92,7 +92,7 @@ def test_a_variant_is_not_in_memory_that_was_read_before_its_file_was_deleted(pr
         generation = process.images.read(ID)
         thread = threading.Thread(target=process.caches.invalidate, args=[[deleted_image(ID)]])
         thread.start()
-        eventually(lambda: process.images.read(ID) != generation)
+        wait_until(lambda: process.images.read(ID) != generation)
         # The file is deleted when the lock is free.
         assert process.variants.get(ID, KEY) == b"variant"
         assert process.variant(ID) is not None

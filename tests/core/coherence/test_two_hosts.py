@@ -10,8 +10,9 @@ import psycopg
 import pytest
 from psycopg.adapt import Buffer, Loader
 from psycopg.pq import Format
-from tests.core.coherence.conftest import eventually, opening_hosts
+from tests.core.coherence.conftest import opening_hosts
 from tests.postgres import PostgresServer
+from tests.waiting import wait_until
 
 from imagehost_core import Account, ImageHost, NotFoundError, UnauthorizedError
 from imagehost_core.testing import make_image
@@ -118,7 +119,7 @@ def test_an_image_is_not_delivered_by_the_other_host_after_the_change(
 ) -> None:
     one, other = hosts
     image_id = one.upload(make_image(20, 16), owner=ann).id
-    eventually(lambda: is_delivered(other, image_id) and other.delivery.resolve_cached(image_id))
+    wait_until(lambda: is_delivered(other, image_id) and other.delivery.resolve_cached(image_id))
     change(one, image_id)
     assert not is_delivered(other, image_id)
 
@@ -140,7 +141,7 @@ def test_a_token_is_refused_by_the_other_host_after_the_change(
 ) -> None:
     one, other = hosts
     token, token_id = new_token(one, kind, ann)
-    eventually(lambda: is_valid(other, token) and other.keys.authenticate_cached(token))
+    wait_until(lambda: is_valid(other, token) and other.keys.authenticate_cached(token))
     change(one, token_id)
     assert not is_valid(other, token)
 
@@ -182,6 +183,6 @@ def test_a_signature_whose_key_was_renewed_is_refused_by_the_other_host(
         assert is_delivered(other, url)
         assert not _waiting
     else:
-        eventually(lambda: is_delivered(other, url) and other.delivery.resolve_cached(*url.split("?")))
+        wait_until(lambda: is_delivered(other, url) and other.delivery.resolve_cached(*url.split("?")))
         one.accounts.renew_signing_secret("ann")
     assert not is_delivered(other, url)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import PATIENCE
 
 from imagehost_core import InternalError
 from imagehost_core.coordination.locks import LockManager
@@ -36,7 +37,6 @@ WRITE = """
     print("committed")
     sys.stdin.readline()
 """
-TIMEOUT = 30
 
 
 def names(reader: Queryable) -> list[object]:
@@ -156,7 +156,7 @@ def test_readers_do_not_wait_for_a_writer_in_another_process(
     assert other.read_line() == "writing"
     with ThreadPoolExecutor(4) as executor:
         reads = [executor.submit(names, database) for _ in range(40)]
-        assert [read.result(TIMEOUT) for read in reads] == [["before"]] * 40
+        assert [read.result(PATIENCE) for read in reads] == [["before"]] * 40
     other.write_line()
     assert other.read_line() == "committed"
     assert names(database) == ["before", "other"]
@@ -172,7 +172,7 @@ def test_a_writer_waits_for_a_writer_in_another_process(
         assert names(database) == []
         assert not future.done()
         other.write_line()
-        assert future.result(TIMEOUT) > 0
+        assert future.result(PATIENCE) > 0
     assert names(database) == ["other", "ours"]
 
 
@@ -188,7 +188,7 @@ def test_a_writer_that_exceeds_the_busy_timeout_is_503(
         waiting = executor.submit(insert, database, "ours")
         try:
             with pytest.raises(UnavailableError, match="other processes are writing"):
-                waiting.result(TIMEOUT)
+                waiting.result(PATIENCE)
         finally:
             other.kill()
     insert(database, "ours")

@@ -12,6 +12,7 @@ from attrs import define, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.waiting import PATIENCE
 
 from imagehost_core.cluster.cache_lease import CacheLease, LeasedGenerationTable
 from imagehost_core.cluster.membership import (
@@ -30,7 +31,6 @@ from imagehost_core.cluster.membership import (
 
 KEY = "image"
 HOSTS = 2
-TIMEOUT = 10
 
 
 class ConnectionLostError(Exception):
@@ -426,7 +426,7 @@ def test_a_change_waits_for_a_silent_member_no_longer_than_a_lease_and_a_margin(
         clock.seconds += LEASE_SECONDS + MARGIN_SECONDS
         waiting = threads.submit(tracker.wait, change)
         try:
-            assert waiting.result(TIMEOUT) is False
+            assert waiting.result(PATIENCE) is False
         finally:
             change.is_done.set()
     assert tracker.pending() == ()

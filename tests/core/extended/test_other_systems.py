@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.waiting import PATIENCE
 
 from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
@@ -21,7 +22,7 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 
 def run(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(PROGRAMS / program), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_windows_opens_a_host_uploads_renders_deletes_backs_up_and_restores(tmp_path: Path) -> None:

@@ -18,11 +18,10 @@ from tests.core.integrity.test_findings import (
     add_variants_without_image,
     delete_derivative,
 )
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.coordination.locks import LockManager
-
-PATIENCE = 60
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.open_host import open_host
 from tests.sqlite_hooks import SqliteHooks, sqlite_hooks
+from tests.waiting import wait_until
 
 from imagehost_core import Account, Image, ImageHost, NotFoundError, Scope, Settings, UnauthorizedError
 from imagehost_core.models import Role
@@ -231,7 +232,7 @@ def test_what_changed_while_it_was_read_is_read_again(
 
 
 def test_a_variant_of_an_image_that_is_deleted_while_it_is_cached_is_in_no_cache(
-    host: ImageHost, hooks: SqliteHooks, image: Image, eventually: Callable[[Callable[[], bool]], bool]
+    host: ImageHost, hooks: SqliteHooks, image: Image
 ) -> None:
     """The last read before a variant is written is that of the record, under the lock of the variants."""
     resolved = host.delivery.resolve(image.id, QUERY)
@@ -240,7 +241,7 @@ def test_a_variant_of_an_image_that_is_deleted_while_it_is_cached_is_in_no_cache
 
     def delete() -> None:
         deletion.start()
-        assert eventually(lambda: not list(host.images.list(owner="ann")))
+        wait_until(lambda: not list(host.images.list(owner="ann")))
 
     hooks.after_row(IMAGE_ROW, delete)
     host.delivery.open(resolved).close()

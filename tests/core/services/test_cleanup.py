@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.core.services.conftest import Stores
 from tests.core.services.orphans import store_orphan
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, InternalError, NotFoundError
 from imagehost_core.events import Event
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from tests.programs import Program
 
 PNG = make_image(40, 30)
-PATIENCE = 30
 LookInto = Callable[[Path], list[str]]
 
 DIE_BEFORE_THE_RECORD = """

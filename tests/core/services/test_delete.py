@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.core.services.conftest import Stores
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, NotFoundError
 from imagehost_core.steps import advance
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 EACH_ENGINE = True
 
 PNG = make_image(40, 30)
-PATIENCE = 30
 QUERY = "w=10&fm=png"
 
 SERVE = """

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image as PILImage
 from tests.open_host import open_host
 from tests.screenshots import SCREENSHOTS, encode, photograph
+from tests.waiting import wait_until
 
 from imagehost_core import (
     BadRequestError,
@@ -542,7 +543,6 @@ def test_a_disk_cache_of_0_bytes_still_delivers(
     samples: dict[str, bytes],
     stored_files: Callable[[Path], list[str]],
     tmp_path: Path,
-    eventually: Callable[[Callable[[], bool]], bool],
 ) -> None:
     nothing = attrs.evolve(ONE_WORKER, delivery=DeliverySettings(memory_cache_bytes=0, disk_cache_bytes=0))
     host = opened(settings=nothing)
@@ -551,7 +551,7 @@ def test_a_disk_cache_of_0_bytes_still_delivers(
     first, second = (host.delivery.open(found).read() for _ in range(2))
     assert first == second
     assert host.delivery.read_nowait(found) != ("memory", first)
-    assert eventually(lambda: len(stored_files(tmp_path / "data")) == 1)
+    wait_until(lambda: len(stored_files(tmp_path / "data")) == 1)
 
 
 def test_last_modified_is_that_of_the_bytes_not_of_the_record(

@@ -10,13 +10,13 @@ from time import sleep
 import attrs
 from tests.core.services.conftest import Stores
 from tests.core.services.orphans import store_orphan
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.testing import DEFAULT_NOW, make_image
 
 PNG = make_image(40, 30)
-PATIENCE = 30
 
 
 def test_files_without_a_record_are_collected_and_images_stay(

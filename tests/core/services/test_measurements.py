@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import attrs
 import pytest
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, utc_now
 from imagehost_core.cache_purges import PurgeAttempt
@@ -129,7 +130,7 @@ def test_a_rejected_render_is_measured_without_a_task(host: ImageHost, recorder:
         host.delivery.open_in_steps(host.delivery.resolve(image.id, f"w={width}&fm=avif"))
         for width in (2_900, 2_901, 2_902)
     )
-    assert next(running).result(timeout=30) is not None
+    assert next(running).result(timeout=PATIENCE) is not None
     next(waiting)
     next(rejected)
     with pytest.raises(UnavailableError):

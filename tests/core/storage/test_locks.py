@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.waiting import PATIENCE
 
 from imagehost_core.coordination.locks import STRIPES, LockManager, lock_file, stripe, unlock_file
 
@@ -188,4 +189,4 @@ def test_threads_that_lock_the_same_keys_in_other_orders_do_not_wait_for_each_ot
             return turn
 
     with ThreadPoolExecutor(8) as executor:
-        assert sorted(executor.map(work, range(200), timeout=60)) == list(range(200))
+        assert sorted(executor.map(work, range(200), timeout=PATIENCE)) == list(range(200))

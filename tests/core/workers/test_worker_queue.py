@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
 import pytest
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.observer import PoolLoad
@@ -15,9 +16,6 @@ from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.workers.lanes import WorkerRequest
 from imagehost_core.workers.pool import LAST_FACTOR, ProcessPool
 from imagehost_core.workers.process import Worker, WorkerSpec
-
-TIMEOUT = 60.0
-Eventually = Callable[[Callable[[], bool]], bool]
 
 
 @contextmanager
@@ -44,19 +42,17 @@ def pool(hostile_tasks: str) -> Iterator[ProcessPool]:
         yield opened
 
 
-def request(key: str | None = None, seconds: float = TIMEOUT) -> WorkerRequest:
+def request(key: str | None = None, seconds: float = PATIENCE) -> WorkerRequest:
     return WorkerRequest(time.monotonic() + seconds, key=key)
 
 
 def granted(future: Future[Worker | None]) -> Worker:
-    worker = future.result(TIMEOUT)
+    worker = future.result(PATIENCE)
     assert worker is not None
     return worker
 
 
-def test_a_request_waits_as_a_future_until_a_worker_process_is_released(
-    hostile_tasks: str, eventually: Eventually
-) -> None:
+def test_a_request_waits_as_a_future_until_a_worker_process_is_released(hostile_tasks: str) -> None:
     with open_pool(hostile_tasks, 1) as pool:
         worker = granted(pool.submit(request()))
         second = pool.submit(request())
@@ -64,7 +60,7 @@ def test_a_request_waits_as_a_future_until_a_worker_process_is_released(
         pool.release(worker)
         assert granted(second) is worker
         pool.release(worker)
-        assert eventually(lambda: pool.load == PoolLoad(busy=0, idle=1, waiting=0))
+        wait_until(lambda: pool.load == PoolLoad(busy=0, idle=1, waiting=0))
 
 
 def test_of_requests_with_the_same_key_one_runs_and_the_others_get_no_worker(pool: ProcessPool) -> None:
@@ -75,7 +71,7 @@ def test_of_requests_with_the_same_key_one_runs_and_the_others_get_no_worker(poo
     pool.release(worker)
     assert not any(other.done() for other in others), "the result is not available yet"
     pool.complete("variant", succeeded=True)
-    assert [other.result(TIMEOUT) for other in others] == [None, None, None]
+    assert [other.result(PATIENCE) for other in others] == [None, None, None]
     pool.release(different)
 
 
@@ -88,7 +84,7 @@ def test_after_a_failure_the_next_request_with_the_same_key_runs(pool: ProcessPo
     assert not third.done()
     pool.release(worker)
     pool.complete("variant", succeeded=True)
-    assert third.result(TIMEOUT) is None
+    assert third.result(PATIENCE) is None
     assert granted(pool.submit(request("variant"))) is worker
     pool.release(worker)
 
@@ -109,8 +105,8 @@ def test_a_request_is_rejected_at_its_deadline(hostile_tasks: str) -> None:
         begin = time.monotonic()
         for key in ("variant", None):
             with pytest.raises(UnavailableError, match="all were busy"):
-                pool.submit(request(key, seconds=0.6)).result(TIMEOUT)
-        assert 1.2 <= time.monotonic() - begin < TIMEOUT / 2
+                pool.submit(request(key, seconds=0.6)).result(PATIENCE)
+        assert 1.2 <= time.monotonic() - begin < PATIENCE / 2
         assert pool.load.waiting == 0
         pool.release(worker)
 
@@ -147,12 +143,10 @@ def test_requests_in_the_queue_are_rejected_when_the_pool_closes(hostile_tasks: 
         pool.close()
         for rejected in (waiting, pool.submit(request())):
             with pytest.raises(UnavailableError, match="one that is closed"):
-                rejected.result(TIMEOUT)
+                rejected.result(PATIENCE)
 
 
-def test_worker_processes_that_are_idle_for_long_are_ended_and_the_last_one_later(
-    hostile_tasks: str, eventually: Eventually
-) -> None:
+def test_worker_processes_that_are_idle_for_long_are_ended_and_the_last_one_later(hostile_tasks: str) -> None:
     with open_pool(hostile_tasks, 3, idle_seconds=0.2) as pool:
         workers = [granted(future) for future in [pool.submit(request()) for _ in range(3)]]
         assert pool.load == PoolLoad(3, 0, 0)
@@ -160,7 +154,7 @@ def test_worker_processes_that_are_idle_for_long_are_ended_and_the_last_one_late
             worker.ready()
             pool.release(worker)
         released = time.monotonic()
-        assert eventually(lambda: pool.load == PoolLoad(0, 0, 0))
+        wait_until(lambda: pool.load == PoolLoad(0, 0, 0))
         assert time.monotonic() - released >= LAST_FACTOR * pool.idle_seconds
         with pool.acquire(request()) as worker:
             worker.ready()

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from attrs import frozen
 from tests.outside.browser.conftest import Pages
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
@@ -58,7 +59,7 @@ class PrivateImage:
 @pytest.fixture(scope="module")
 def private_image(server: RunningServer) -> Iterator[PrivateImage]:
     headers = {"Authorization": f"Bearer {server.token}"}
-    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=60) as client:
+    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=PATIENCE) as client:
         form = {"files": {"image": make_image(70, 60)}, "data": {"is_public": "false"}}
         record = client.post("/upload", **form).raise_for_status().json()["data"]  # type: ignore[arg-type]
         signed = client.post(f"/images/{record['id']}/signed-url", json={}).json()["data"]["url"]

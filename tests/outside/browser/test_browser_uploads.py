@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.outside.browser.conftest import VERSIONS, Pages
 from tests.outside.conftest import PROPERTY
+from tests.waiting import PATIENCE
 
 from imagehost_server.testing import RunningServer
 
@@ -83,7 +84,7 @@ def open_uppy(page: Page, pages: Pages, npm_packages: Path, name: str, script: s
     source.write_text(script, encoding="utf-8")
     esbuild = str(npm_packages / ".bin" / "esbuild")
     command = [esbuild, str(source), "--bundle", f"--outfile={pages.directory}/{name}.js"]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
     (pages.directory / f"{name}.html").write_text(UPPY_PAGE.format(name=name), encoding="utf-8")
     page.goto(f"{pages.cross_site}/{name}.html")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 from tests.outside.browser.tabs import ACCOUNT_PAGES, PAGES, OpenTab, running_for_pages
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
@@ -39,7 +40,7 @@ AT_TOP = """() => [...document.querySelectorAll("#grid li, #grid tbody tr")]
 @pytest.fixture(scope="module")
 def client(server: RunningServer) -> Iterator[httpx2.Client]:
     headers = {"Authorization": f"Bearer {server.token}"}
-    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 

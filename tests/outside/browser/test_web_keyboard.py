@@ -17,6 +17,7 @@ from tests.outside.browser.tabs import (
     running_for_pages,
     sign_in,
 )
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
@@ -74,7 +75,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server with an album of images that fill more than a screen, and a webhook."""
     with running_for_pages(tmp_path_factory.mktemp("keyboard")) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
-        with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+        with httpx2.Client(base_url=server.base_url, headers=headers, timeout=PATIENCE) as client:
             album = client.post("/albums", json={"name": "Holidays"}).raise_for_status().json()["data"]["id"]
             assert album == 1
             files = [("files[]", (f"{n}.png", make_image(300 + n, 200))) for n in range(16)]

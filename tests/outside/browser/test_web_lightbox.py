@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from PIL import Image, ImageStat
 from tests.outside.browser.tabs import OpenTab, running_for_pages
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
@@ -30,7 +31,7 @@ STAGE = "dialog .stage"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with running_for_pages(tmp_path_factory.mktemp("lightbox")) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
-        with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+        with httpx2.Client(base_url=server.base_url, headers=headers, timeout=PATIENCE) as client:
             for number in range(COUNT):
                 files = {"image": (f"{number}.png", make_image(2_400, 1_800 + number))}
                 data = {"description": f"Boat {number}"}

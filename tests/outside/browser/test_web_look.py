@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 from tests.outside.browser.tabs import NARROW, WIDE, OpenTab, running_for_pages
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
@@ -53,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     }
     with running_for_pages(directory, **variables) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
-        with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+        with httpx2.Client(base_url=server.base_url, headers=headers, timeout=PATIENCE) as client:
             client.post("/albums", json={"name": "Harbour"}).raise_for_status()
             for number in range(24):
                 size = make_image(400 + 60 * (number % 5), 300 + 90 * (number % 3))

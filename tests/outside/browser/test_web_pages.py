@@ -22,6 +22,7 @@ from tests.outside.browser.tabs import (
     sign_in,
 )
 from tests.outside.packages import install_npm
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
@@ -64,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def gallery(server: RunningServer) -> list[str]:
     """The ids of 60 public images, the newest first, and two albums."""
     with httpx2.Client(
-        base_url=server.base_url, headers={"Authorization": f"Bearer {server.token}"}, timeout=180
+        base_url=server.base_url, headers={"Authorization": f"Bearer {server.token}"}, timeout=PATIENCE
     ) as client:
         ids: list[str] = []
         for first in range(0, 60, 20):
@@ -252,7 +253,7 @@ def test_animations_play_where_they_can_be_paused(
     """In the lightbox and on the page of an image, unless motion is to be reduced: then after a click."""
     headers = {"Authorization": f"Bearer {server.token}"}
     files = {"image": ("a.gif", make_animation(700, 500))}
-    upload = httpx2.post(f"{server.base_url}/upload", headers=headers, files=files, timeout=60)
+    upload = httpx2.post(f"{server.base_url}/upload", headers=headers, files=files, timeout=PATIENCE)
     image_id = upload.raise_for_status().json()["data"]["id"]
     page = open_tab(reduced_motion="reduce" if is_reduced else "no-preference").page
     page.goto(origin)

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from PIL import Image
 from tests.outside.browser.tabs import OpenTab, Watched, running_for_pages
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
@@ -34,7 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 @pytest.fixture
 def client(server: RunningServer) -> Iterator[httpx2.Client]:
     headers = {"Authorization": f"Bearer {server.token}"}
-    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 

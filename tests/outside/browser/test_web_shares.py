@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 from tests.outside.browser.tabs import NARROW, OpenTab, running_for_pages
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
@@ -31,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     variables = {"IMAGEHOST_CDN_URL": f"http://localhost:{port}/img"}
     with running_for_pages(tmp_path_factory.mktemp("shares"), "--port", port, **variables) as server:
         headers = {"Authorization": f"Bearer {server.token}"}
-        with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+        with httpx2.Client(base_url=server.base_url, headers=headers, timeout=PATIENCE) as client:
             client.post("/albums", json={"name": "Harbour", "is_public": False}).raise_for_status()
             for number in range(3):
                 files = {"image": (f"{number}.png", make_image(2_400, 1_800 + number))}

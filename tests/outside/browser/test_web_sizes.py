@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from PIL import Image
 from tests.outside.browser.tabs import OpenTab, running_for_pages
+from tests.waiting import PATIENCE
 
 from imagehost_server.testing import RunningServer
 
@@ -62,7 +63,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def ids(server: RunningServer) -> dict[str, str]:
     """The ids of an image of each shape, in an album; the wide one is its cover."""
     headers, ids = {"Authorization": f"Bearer {server.token}"}, {}
-    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=PATIENCE) as client:
         client.post("/albums", json={"name": "Shapes"}).raise_for_status()
         for name, size in SHAPES.items():
             file = io.BytesIO()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 from tests.outside.browser.tabs import PASSWORD, PUT_FILES, OpenTab, Watched, running_for_pages, sign_in
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
@@ -31,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def client(server: RunningServer) -> Iterator[httpx2.Client]:
     headers = {"Authorization": f"Bearer {server.token}"}
-    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=180) as client:
+    with httpx2.Client(base_url=server.base_url, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 
@@ -62,7 +63,7 @@ def drop(page: Page, *names: str) -> None:
 
 def end_session(page: Page, server: RunningServer) -> None:
     """End the session of a tab on the server: the browser still has its cookies."""
-    with httpx2.Client(base_url=server.base_url, timeout=60) as client:
+    with httpx2.Client(base_url=server.base_url, timeout=PATIENCE) as client:
         (cookie,) = [each for each in page.context.cookies() if each["name"].endswith("-session")]
         headers = {"Authorization": f"Bearer {cookie['value']}"}
         client.delete("/session", headers=headers).raise_for_status()
@@ -137,7 +138,7 @@ def test_uploads_do_not_go_on_in_the_session_of_another_account(
     tab: Watched, origin: str, server: RunningServer, client: httpx2.Client
 ) -> None:
     page = tab.page
-    with httpx2.Client(base_url=server.base_url, timeout=60) as operator:
+    with httpx2.Client(base_url=server.base_url, timeout=PATIENCE) as operator:
         session = operator.post("/session", json={"username": "admin", "password": PASSWORD}).json()
         headers = {"Authorization": f"Bearer {session['data']['token']}"}
         body = {"username": "other", "password": PASSWORD}

@@ -21,6 +21,7 @@ from tests.outside.browser.tabs import (
     Watched,
     sign_in,
 )
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import running
@@ -55,7 +56,7 @@ def limited(open_tab: OpenTab, origin: str) -> Callable[[int], Page]:
 
     def open_(limit: int) -> Page:
         name = f"limit-{limit}"
-        with httpx2.Client(base_url=f"{origin}/v1", verify=False, timeout=60) as client:
+        with httpx2.Client(base_url=f"{origin}/v1", verify=False, timeout=PATIENCE) as client:
             session = client.post("/session", json={"username": "admin", "password": PASSWORD})
             body = {"username": name, "password": PASSWORD, "limits": {"uploads_per_minute": limit}}
             token = session.raise_for_status().json()["data"]["token"]

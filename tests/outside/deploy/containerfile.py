@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from attrs import define, field
+from tests.waiting import PATIENCE
 
 
 def instructions(text: str) -> Iterator[tuple[str, str]]:
@@ -122,7 +123,7 @@ class Build:
             cwd=self.root if self._workdir == "/" else self.map(self._workdir),
             env=inherited | self.variables,
             check=True,
-            timeout=600,
+            timeout=PATIENCE,
         )
 
 

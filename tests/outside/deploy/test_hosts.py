@@ -27,6 +27,7 @@ from tests.outside.deploy.containerfile import exec_form, instructions
 from tests.postgres import FAST, run_postgres
 from tests.shipped_files import ROOT, fill, shipped
 from tests.tcp_proxy import TcpProxy, run_tcp_proxy
+from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
 from imagehost_server.serve.runner import free_port
@@ -37,7 +38,6 @@ COMPOSITION = "deploy/compose-hosts.yaml"
 HOSTS = ("imagehost-1", "imagehost-2")
 OPTIONS = "{\n    admin off\n    auto_https disable_redirects\n    http_port %d\n}\n"
 PASSWORD, SECRET = "database password", "object store secret"
-WAIT_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ class Deployment:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait until a condition is true; errors of connections count as false."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             if condition():
@@ -173,7 +173,7 @@ def run(command: list[str], log: Path, variables: Mapping[str, str]) -> Iterator
         yield
     finally:
         process.terminate()
-        process.wait(WAIT_SECONDS)
+        process.wait(PATIENCE)
 
 
 def is_open(port: int) -> bool:
@@ -279,7 +279,7 @@ def deployment(
         def client(**headers: str) -> httpx2.Client:
             origin = f"https://127.0.0.1:{ports['caddy']}"
             return stack.enter_context(
-                httpx2.Client(base_url=origin, verify=context, headers=headers, timeout=60)
+                httpx2.Client(base_url=origin, verify=context, headers=headers, timeout=PATIENCE)
             )
 
         authorized = client(Authorization=f"Bearer {tokens[0]}")

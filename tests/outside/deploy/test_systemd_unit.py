@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.outside.deploy.conftest import require_program
 from tests.shipped_files import ROOT, shipped
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_server.serve.runner import free_port
@@ -51,7 +52,7 @@ def unit(tmp_path: Path) -> Path:
 
 def analyze(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [require_program("systemd-analyze"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_the_unit_has_no_errors_and_no_unknown_options(unit: Path) -> None:
@@ -145,9 +146,9 @@ def test_image_workers_enter_their_own_sandbox_within_that_of_the_unit(tmp_path:
     probe = [*run, "-c", PROBE]
     assert subprocess.run(probe, capture_output=True, text=True, check=True).stdout == "1\n"
     command = [*run, str(PROGRAMS / "sandbox_status.py"), str(tmp_path / "data")]
-    unrestricted = subprocess.run(command[3:], capture_output=True, text=True, check=True, timeout=120)
+    unrestricted = subprocess.run(command[3:], capture_output=True, text=True, check=True, timeout=PATIENCE)
     with ImageHost.open(tmp_path / "data") as host:
         for image in list(host.images.iter(owner="admin")):
             host.images.delete(image.id)
-    restricted = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    restricted = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert (restricted.returncode, restricted.stdout) == (0, unrestricted.stdout), restricted.stderr

@@ -13,6 +13,7 @@ from tests.server.below_a_path import ROOT, use
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import PASSWORD, SETTINGS
+from tests.waiting import PATIENCE
 
 import imagehost_server.web
 from imagehost_client import Client
@@ -64,7 +65,7 @@ def upstream(settings: ServerSettings) -> Iterator[str]:
 @pytest.mark.parametrize("strips", [True, False])
 def test_every_link_form_asset_and_record_leads_below_the_path(upstream: str, strips: bool) -> None:
     proxy = PathProxy(upstream, strips=strips)
-    with httpx2.Client(base_url=SITE, transport=proxy, timeout=60) as client:
+    with httpx2.Client(base_url=SITE, transport=proxy, timeout=PATIENCE) as client:
         walk = use(client, PASSWORD)
         assert client.get(f"{ROOT}x/").text == "the other site"
     assert (len(walk.seen), len(walk.forms)) > (9, 9)

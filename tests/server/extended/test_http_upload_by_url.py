@@ -11,6 +11,7 @@ import anyio
 import httpx2
 import pytest
 from tests.server.conftest import NO_LIMITS
+from tests.waiting import PATIENCE
 
 from imagehost_client import Client, ValidationError
 from imagehost_core import ImageHost
@@ -81,7 +82,7 @@ def fetching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer
 @pytest.fixture(scope="module")
 def client(fetching: RunningServer) -> Iterator[httpx2.Client]:
     headers = {"Authorization": f"Bearer {fetching.token}"}
-    with httpx2.Client(base_url=fetching.base_url, headers=headers, timeout=60) as client:
+    with httpx2.Client(base_url=fetching.base_url, headers=headers, timeout=PATIENCE) as client:
         yield client
 
 

@@ -14,6 +14,7 @@ import pytest
 from attrs import frozen
 from tests.certificates import Certificate, create_certificate
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
@@ -69,7 +70,9 @@ def secure(certificate: Certificate, no_limits: dict[str, str]) -> Iterator[TlsS
 def test_everything_is_served_over_tls_with_hsts(secure: TlsServer, version: ssl.TLSVersion) -> None:
     headers = {"Authorization": f"Bearer {secure.server.token}"}
     context = secure.context(version)
-    with httpx2.Client(base_url=secure.server.origin, verify=context, headers=headers, timeout=60) as client:
+    with httpx2.Client(
+        base_url=secure.server.origin, verify=context, headers=headers, timeout=PATIENCE
+    ) as client:
         image = client.post("/v1/upload", files={"image": make_image()}).raise_for_status().json()["data"]
         assert image["url"].startswith("https://127.0.0.1:")
         responses = [

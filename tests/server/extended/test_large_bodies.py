@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from tests.certificates import create_certificate
+from tests.waiting import PATIENCE
 
 from imagehost_server.serve.transport import LINGER_BYTES
 from imagehost_server.testing import RunningServer, running
@@ -60,9 +61,9 @@ def send_by_http_client(
     url = urlsplit(origin)
     assert url.hostname is not None
     connection = (
-        http.client.HTTPSConnection(url.hostname, url.port, timeout=60, context=unverified())
+        http.client.HTTPSConnection(url.hostname, url.port, timeout=PATIENCE, context=unverified())
         if url.scheme == "https"
-        else http.client.HTTPConnection(url.hostname, url.port, timeout=60)
+        else http.client.HTTPConnection(url.hostname, url.port, timeout=PATIENCE)
     )
     headers = {"Content-Type": content_type} | ({} if chunked else {"Content-Length": str(size)})
     connection.request("POST", path, in_parts(size), headers, encode_chunked=chunked)
@@ -101,7 +102,7 @@ def test_any_error_reaches_a_client_that_sends_a_large_body(
 
 
 def test_httpx_gets_413_for_a_large_body(origin: str) -> None:
-    with httpx2.Client(base_url=origin, verify=unverified(), timeout=60) as client:
+    with httpx2.Client(base_url=origin, verify=unverified(), timeout=PATIENCE) as client:
         for content in (b" " * 50 * MIB, in_parts(50 * MIB)):
             response = client.post("/v1/session", content=content, headers={"Content-Type": JSON})
             assert response.status_code == 413
@@ -115,7 +116,7 @@ def test_curl_gets_413_for_a_large_body(origin: str, large_file: Path, fields: t
     command = ["curl", "-sk", "--http1.1", "-w", " %{http_code}"]
     command += [option for field in (f"Content-Type: {JSON}", *fields) for option in ("-H", field)]
     command += ["--data-binary", f"@{large_file}", f"{origin}/v1/session"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (process.returncode, process.stderr) == (0, "")
     assert process.stdout.startswith('{"success":false,"error":{"code":"PAYLOAD_TOO_LARGE"')
     assert process.stdout.endswith(" 413")
@@ -142,7 +143,7 @@ def test_fetch_of_node_gets_413_for_a_large_body(origin: str, kind: str) -> None
         command,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         env={"NODE_TLS_REJECT_UNAUTHORIZED": "0", "PATH": "/usr/bin:/bin:/usr/local/bin"},
     )
@@ -152,7 +153,7 @@ def test_fetch_of_node_gets_413_for_a_large_body(origin: str, kind: str) -> None
 def test_a_client_that_sends_without_end_is_cut_off(server: RunningServer) -> None:
     head = b"POST /nope HTTP/1.1\r\nHost: a\r\nContent-Length: 999999999999\r\n\r\n"
     sent = 0
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(head)
         with suppress(ConnectionError):
             while sent < 500 * MIB:

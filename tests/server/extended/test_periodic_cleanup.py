@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import anyio
 import msgspec
 import pytest
 from tests.live_files import iter_files
+from tests.waiting import until, wait_until
 
 from imagehost_core import ImageHost, InternalError
 from imagehost_core.ids import new_image_id
@@ -22,7 +22,6 @@ from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import running
 
 PNG = make_image(40, 30)
-TIMEOUT = 30.0
 
 
 @pytest.fixture
@@ -52,13 +51,6 @@ def repair(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 def masters(data: Path) -> list[str]:
     return [str(path.relative_to(data)) for path in iter_files(data) if path.name == "master"]
-
-
-async def wait_until(condition: Callable[[], object]) -> None:
-    """Wait until a condition is true."""
-    with anyio.fail_after(TIMEOUT):
-        while not condition():  # noqa: ASYNC110 - files have no events
-            await anyio.sleep(0.02)
 
 
 async def delete(host: ImageHost, image_id: str) -> tuple[int, dict[str, Any]]:
@@ -102,7 +94,7 @@ async def test_a_failed_deletion_is_finished_by_a_later_run(
         await anyio.sleep(0.1)
         assert len(masters(data)) == 1
         repair()
-        await wait_until(lambda: not masters(data))
+        await until(lambda: not masters(data))
 
 
 @pytest.mark.anyio
@@ -133,9 +125,9 @@ async def test_a_failed_run_is_followed_by_the_next(
     moved = data / "moved"
     (data / "locks").rename(moved)
     async with periodic_cleanup(host, interval=0.02):
-        await wait_until(lambda: "cleanup failed" in caplog.text)
+        await until(lambda: "cleanup failed" in caplog.text)
         moved.rename(data / "locks")
-        await wait_until(lambda: not masters(data))
+        await until(lambda: not masters(data))
 
 
 def test_a_restarted_server_removes_files_of_a_killed_upload(tmp_path: Path) -> None:
@@ -146,7 +138,4 @@ def test_a_restarted_server_removes_files_of_a_killed_upload(tmp_path: Path) -> 
     leftover.mkdir(parents=True)
     (leftover / "master").write_bytes(PNG)
     with running(data):
-        deadline = time.monotonic() + TIMEOUT
-        while leftover.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not leftover.exists()
+        wait_until(lambda: not leftover.exists())

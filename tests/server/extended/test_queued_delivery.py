@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from tests.waiting import PATIENCE
 
 from imagehost_core import Image, ImageHost
 from imagehost_core.settings import LimitSettings, RenderingSettings
@@ -23,7 +24,6 @@ from imagehost_server.settings import ServerSettings
 RENDERING = RenderingSettings(processes=1, queue=16)
 SETTINGS = ServerSettings(rendering=RENDERING, limits=LimitSettings(unauthenticated_per_minute=0))
 HASTY = RenderingSettings(processes=1, queue=16, render_timeout_seconds=2.0)
-TIMEOUT = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def busy_workers(host: ImageHost, image: Image, query: str) -> Iterator[None]:
             stack.callback(steps.close)
             lent = advance(steps)
             assert isinstance(lent, Future)
-            lent.result(TIMEOUT)
+            lent.result(PATIENCE)
         yield
 
 
@@ -84,9 +84,9 @@ async def test_requests_in_the_queue_hold_no_thread(
         waiting = [Client(route, image, "w=8") for _ in range(2 * FILE_THREADS)]
         await asyncio.sleep(0.2)
         master = Client(route, image, "")
-        await asyncio.wait_for(master.task, TIMEOUT)
+        await asyncio.wait_for(master.task, PATIENCE)
         assert not any(client.task.done() for client in waiting)
-    await asyncio.wait_for(asyncio.gather(*(client.task for client in waiting)), TIMEOUT)
+    await asyncio.wait_for(asyncio.gather(*(client.task for client in waiting)), PATIENCE)
     assert {client.status for client in (master, *waiting)} == {200}
 
 
@@ -102,7 +102,7 @@ async def test_a_request_leaves_the_queue_when_its_client_disconnects_or_it_is_c
             client.task.cancel()
         else:
             client.disconnected.set()
-        await asyncio.wait([client.task], timeout=TIMEOUT)
+        await asyncio.wait([client.task], timeout=PATIENCE)
         assert client.task.done()
         assert client.status == 0
     assert host.render(image.id, "w=7").width == 7
@@ -116,6 +116,6 @@ async def test_a_request_in_the_queue_is_rejected_at_its_deadline() -> None:
         begin = time.monotonic()
         with busy_workers(host, image, "w=9"):
             clients = [Client(route, image, query) for query in ("w=9", "w=8")]
-            await asyncio.wait_for(asyncio.gather(*(client.task for client in clients)), TIMEOUT)
+            await asyncio.wait_for(asyncio.gather(*(client.task for client in clients)), PATIENCE)
         assert [client.status for client in clients] == [503, 503]
-        assert HASTY.render_timeout_seconds <= time.monotonic() - begin < TIMEOUT / 2
+        assert HASTY.render_timeout_seconds <= time.monotonic() - begin < PATIENCE / 2

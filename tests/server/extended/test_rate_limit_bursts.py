@@ -11,6 +11,7 @@ from contextlib import ExitStack
 import httpx2
 import pytest
 from tests.faults.conftest import NO_LIMITS
+from tests.waiting import PATIENCE
 
 from imagehost_server.testing import RunningServer, running
 
@@ -34,7 +35,7 @@ def burst(server: RunningServer, path: str, border: int) -> list[Response]:
     headers = {} if path == "/v1/gallery" else {"Authorization": f"Bearer {server.token}"}
     responses: list[Response] = []
     rejections = 0
-    with httpx2.Client(base_url=server.origin, headers=headers, timeout=60) as client:
+    with httpx2.Client(base_url=server.origin, headers=headers, timeout=PATIENCE) as client:
         while rejections < REJECTIONS and time.time() < border + 50:
             response = client.request("POST" if "upload" in path else "GET", path)
             reset, remaining = (

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, UnavailableError
 from imagehost_core.observer import WorkerStarted
@@ -45,7 +46,7 @@ def _checks_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def client_of(data: Path, settings: ServerSettings) -> Iterator[httpx2.Client]:
     with (
         serving(ImageHost.open(data, settings=settings), settings) as origin,
-        httpx2.Client(base_url=origin, timeout=60) as client,
+        httpx2.Client(base_url=origin, timeout=PATIENCE) as client,
     ):
         yield client
 
@@ -75,7 +76,7 @@ def test_images_that_a_shared_cache_should_have_removed_are_named_to_loopback_an
     host = ImageHost.open(tmp_path / "data", settings=settings, clock=clock)
     session = host.sessions.create(host.accounts.get("admin")).token
     cookie = {"Cookie": f"{SESSION_COOKIE}={session}"}
-    with serving(host, settings) as origin, httpx2.Client(base_url=origin, timeout=60) as client:
+    with serving(host, settings) as origin, httpx2.Client(base_url=origin, timeout=PATIENCE) as client:
         host.images.delete(host.upload(make_image(8, 8), owner="admin"))
         assert client.get("/readyz").json()["data"] == {"status": "ready"}
         assert 'role="alert"' not in client.get("/admin", headers=cookie).text

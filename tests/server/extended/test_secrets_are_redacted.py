@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, ImageHostError
 from imagehost_core.tokens import TokenKind, new_token
@@ -47,7 +48,7 @@ def test_misplaced_tokens_and_passwords_appear_in_no_log_and_no_response(
         good[5:],
     ]
     responses: list[httpx2.Response] = []
-    with httpx2.Client(base_url=server.origin, timeout=60) as client:
+    with httpx2.Client(base_url=server.origin, timeout=PATIENCE) as client:
         for token in tokens:
             headers = [
                 {"Authorization": f"Bearer {token}"},

@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 from tests.server_processes import IMAGE_WORKER, children, is_running, server_processes
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer, running
@@ -31,14 +31,7 @@ def server(tmp_path: Path, no_limits: dict[str, str]) -> Iterator[RunningServer]
 def upload(server: RunningServer, seed: int) -> httpx2.Response:
     headers = {"Authorization": f"Bearer {server.token}"}
     files = {"image": make_image(300, 200, seed=seed)}
-    return httpx2.post(f"{server.base_url}/upload", files=files, headers=headers, timeout=120)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    return httpx2.post(f"{server.base_url}/upload", files=files, headers=headers, timeout=PATIENCE)
 
 
 def test_each_process_has_its_share_of_the_image_workers_and_one_for_light_work(

@@ -17,6 +17,7 @@ from tests.faults.process_usage import read_usage
 from tests.faults.test_silent_connections import more_files
 from tests.server.conftest import NO_LIMITS
 from tests.server.test_response_bodies import LARGE, READ_PATHS, concrete
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.settings import RenderingSettings
@@ -65,7 +66,7 @@ class Host:
     def size(self, kind: str) -> int:
         """Return the size of the largest response, which is cached then if it can be."""
         with httpx2.Client(
-            base_url=self.server.origin, timeout=60, headers={"Cookie": self.cookie}
+            base_url=self.server.origin, timeout=PATIENCE, headers={"Cookie": self.cookie}
         ) as client:
             return max(len(client.get(url).content) for url in set(self.urls(kind)))
 

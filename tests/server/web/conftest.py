@@ -9,6 +9,7 @@ import pytest
 from tests.open_host import open_host
 from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.settings import LimitSettings, RenderingSettings
@@ -45,7 +46,7 @@ def origin(host: ImageHost) -> Iterator[str]:
 @pytest.fixture
 def visitor(origin: str) -> Iterator[httpx2.Client]:
     """A browser that is not signed in."""
-    with httpx2.Client(base_url=origin, timeout=60, headers=HTML) as client:
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=HTML) as client:
         yield client
 
 
@@ -67,5 +68,5 @@ def session(host: ImageHost) -> SignedIn:
 @pytest.fixture
 def owner(origin: str, session: SignedIn) -> Iterator[httpx2.Client]:
     """A browser that is signed in as `admin`."""
-    with httpx2.Client(base_url=origin, timeout=60, headers=session.headers) as client:
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=session.headers) as client:
         yield client

@@ -14,6 +14,7 @@ from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, PASSWORD, SETTINGS, SignedIn
 from tests.server.web.test_web_gallery import HOSTILE, Tags
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import UnauthorizedError
@@ -40,7 +41,7 @@ def mallory(host: ImageHost) -> SignedIn:
 
 @pytest.fixture
 def browser(origin: str, mallory: SignedIn) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=origin, timeout=60, headers=mallory.headers) as client:
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=mallory.headers) as client:
         yield client
 
 

@@ -15,6 +15,7 @@ from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, PASSWORD, SETTINGS, SignedIn
 from tests.server.web.test_web_attacks import FORMS, ORIGIN
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, Role
 from imagehost_core.headers.camera import CameraData
@@ -133,7 +134,7 @@ def test_a_form_has_its_effect_with_the_token_of_its_session_only(
 ) -> None:
     other = SignedIn(person.host, "other")
     files: dict[str, Any] = {"files": {"files[]": ("b.png", PNG)}} if form == "/upload" else {}
-    with httpx2.Client(base_url=origin, timeout=60, headers=person.session.headers) as browser:
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=person.session.headers) as browser:
         before = person.state()
         for wrong in (None, "", "x", person.session.csrf[:-1], other.csrf, person.session.token):
             token = {} if wrong is None else {"csrf_token": wrong}
@@ -165,7 +166,7 @@ def test_no_form_stores_metadata_unless_it_says_so(origin: str, person: Person, 
     assert person.host.camera_data(original).has_place
     known = {image.id for image in person.host.images.iter(owner=account)}
     stored: list[tuple[str, bool]] = []
-    with httpx2.Client(base_url=origin, timeout=60, headers=person.session.headers) as browser:
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=person.session.headers) as browser:
         for way in (*WAYS, "keep"):
             fields = {**FIELDS[form], "csrf_token": person.session.csrf}
             files, headers = {"files[]": ("photo.jpg", photograph())}, {}

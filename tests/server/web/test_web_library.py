@@ -13,6 +13,7 @@ from attrs import evolve
 from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import NotFoundError
@@ -31,7 +32,7 @@ def dora(host: ImageHost) -> SignedIn:
 
 @pytest.fixture
 def browser(origin: str, dora: SignedIn) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=origin, timeout=60, headers=dora.headers) as client:
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=dora.headers) as client:
         yield client
 
 
@@ -102,7 +103,7 @@ def test_images_in_the_order_of_time_are_below_their_months() -> None:
         for minutes in (1, 1, 60):
             host.upload(make_image(30, 20), owner="admin")
             clock.advance(minutes=minutes)
-        with httpx2.Client(base_url=origin, timeout=60, headers=SignedIn(host).headers) as browser:
+        with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=SignedIn(host).headers) as browser:
             for query, months in (
                 ("", ["2026-02", "2026-01"]),
                 ("?sort=created_at", ["2026-01", "2026-02"]),

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from tests.server.web.conftest import SignedIn
 from tests.server.web.test_web_gallery import Tags
+from tests.waiting import PATIENCE
 
 from imagehost_core import Album, Image, ImageHost
 from imagehost_core.testing import make_image
@@ -25,7 +26,7 @@ def ned(host: ImageHost) -> SignedIn:
 
 @pytest.fixture
 def browser(origin: str, ned: SignedIn) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=origin, timeout=60, headers=ned.headers) as client:
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=ned.headers) as client:
         yield client
 
 

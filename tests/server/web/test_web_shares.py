@@ -16,6 +16,7 @@ from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 from tests.server.web.test_web_gallery import Tags
+from tests.waiting import PATIENCE
 
 from imagehost_core import Album, AlbumShare, Image, ImageHost
 from imagehost_core.settings import LimitSettings
@@ -164,7 +165,7 @@ def test_attempts_at_a_password_are_limited_by_ip_address_as_those_to_sign_in(
     with (
         open_host(host.path, settings=settings) as limited,
         serving(limited, settings) as origin,
-        httpx2.Client(base_url=origin, timeout=60, headers=HTML) as client,
+        httpx2.Client(base_url=origin, timeout=PATIENCE, headers=HTML) as client,
     ):
         statuses = [
             client.post(f"/s/{locked.token}", data={"password": "wrong"}).status_code for _ in range(5)

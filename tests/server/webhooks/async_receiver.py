@@ -10,6 +10,7 @@ from functools import partial
 
 from attrs import define, field
 from tests.open_host import open_host
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.endpoints import AddressPolicy, Endpoint, require_public_address
@@ -31,7 +32,7 @@ async def post(
     tls: ssl.SSLContext | None = None,
 ) -> OutgoingResponse:
     """Send an empty event, and return the response."""
-    return await Outgoing(policy, tls, resolve).request("POST", endpoint, {}, b"{}", timeout=5)
+    return await Outgoing(policy, tls, resolve).request("POST", endpoint, {}, b"{}", timeout=PATIENCE)
 
 
 @define
@@ -105,15 +106,6 @@ def loopback_host(clock: FrozenClock, *, concurrency: int = 4, timeout_seconds: 
         base_url="https://img.example/v1", webhooks=webhooks, rendering=RenderingSettings(processes=1)
     )
     return open_host(":memory:", settings=settings, clock=clock)
-
-
-async def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true, for at most 30 seconds."""
-    for _ in range(3_000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("expected the condition to become true within 30 seconds")
 
 
 def only_delivery(host: ImageHost, webhook: Webhook) -> WebhookDelivery:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from attrs import define, field
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_client import Client
 from imagehost_client.models import Webhook, WebhookDelivery
@@ -23,7 +23,6 @@ NO_LIMITS = {
     for name in ("API_PER_MINUTE", "API_PER_HOUR", "API_PER_DAY", "UPLOADS_PER_MINUTE")
 }
 ALLOW_LOOPBACK = {**NO_LIMITS, "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true"}
-TIMEOUT = 30.0
 
 
 @define
@@ -56,7 +55,7 @@ class WebhookReceiver:
     def wait_for(self, count: int) -> None:
         """Wait for that many requests."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.requests) >= count, TIMEOUT), len(self.requests)
+            assert self._changed.wait_for(lambda: len(self.requests) >= count, PATIENCE), len(self.requests)
 
 
 @contextmanager
@@ -115,13 +114,12 @@ def client_of(server: RunningServer) -> Client:
 
 def wait_for_attempts(client: Client, webhook: Webhook, attempts: int = 1) -> WebhookDelivery:
     """Wait until that many attempts of the webhook's only delivery are recorded; return the delivery."""
-    deadline = time.monotonic() + TIMEOUT
-    while time.monotonic() < deadline:
+
+    def find() -> WebhookDelivery | None:
         (delivery,) = client.webhooks.deliveries(webhook)
-        if delivery.attempts >= attempts:
-            return delivery
-        time.sleep(0.05)
-    raise AssertionError(delivery)
+        return delivery if delivery.attempts >= attempts else None
+
+    return wait_until(find)
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator
 import attrs
 import pytest
 from tests.open_host import open_host
-from tests.server.webhooks.async_receiver import OK, AsyncReceiver, receiving, wait_until
+from tests.server.webhooks.async_receiver import OK, AsyncReceiver, receiving
+from tests.waiting import until
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.endpoints import require_ip_address
@@ -71,7 +72,7 @@ async def no_response(_count: int) -> bytes:
 
 
 async def silence(_count: int) -> bytes:
-    await wait_until(lambda: False)
+    await until(lambda: False)
     return b""
 
 
@@ -134,7 +135,7 @@ async def test_the_server_sends_more_purges_than_it_sends_at_a_time() -> None:
     async with receiving() as receiver:
         with hidden_images(receiver, FrozenClock(), MAX_CONCURRENT + 1) as host:
             async with running_purge_sender(host):
-                await wait_until(lambda: len(receiver.requests) == MAX_CONCURRENT + 1)
+                await until(lambda: len(receiver.requests) == MAX_CONCURRENT + 1)
     assert len({body for _, body in receiver.requests}) == MAX_CONCURRENT + 1
 
 
@@ -142,14 +143,14 @@ async def test_a_change_in_this_process_wakes_the_sender() -> None:
     async with receiving() as receiver:
         with hidden_images(receiver, FrozenClock()) as host:
             async with running_purge_sender(host, poll_seconds=3_600):
-                await wait_until(lambda: len(receiver.requests) == 1)
+                await until(lambda: len(receiver.requests) == 1)
                 image = host.upload(make_image(8, 8), owner="admin")
                 host.images.update(image, is_public=False)
-                await wait_until(lambda: len(receiver.requests) == 2)
+                await until(lambda: len(receiver.requests) == 2)
                 host.accounts.create("eve")
                 host.upload(make_image(8, 8), owner="eve")
                 host.accounts.update("eve", suspended=True)
-                await wait_until(lambda: len(receiver.requests) == 3)
+                await until(lambda: len(receiver.requests) == 3)
 
 
 async def test_without_a_url_no_task_runs() -> None:

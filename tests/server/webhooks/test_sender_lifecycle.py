@@ -12,7 +12,8 @@ from datetime import timedelta
 
 import pytest
 from tests.open_host import open_host
-from tests.server.webhooks.async_receiver import OK, loopback_host, only_delivery, receiving, wait_until
+from tests.server.webhooks.async_receiver import OK, loopback_host, only_delivery, receiving
+from tests.waiting import until
 
 from imagehost_core import ImageHost
 from imagehost_core.db.repositories.leases import LeasedDelivery
@@ -55,10 +56,10 @@ async def test_silent_endpoints_of_one_account_do_not_delay_another_account(cloc
             running = asyncio.create_task(sender.run())
             for number in range(20):
                 host.albums.create(owner="eve", name=f"Silent {number}")
-            await wait_until(lambda: silent.connections == 8)
+            await until(lambda: silent.connections == 8)
             for number in range(10):
                 host.albums.create(owner="admin", name=f"Quick {number}")
-            await wait_until(lambda: len(quick.requests) == 10)
+            await until(lambda: len(quick.requests) == 10)
             assert silent.connections == 8
             release.set()
             sender.stop()
@@ -80,7 +81,7 @@ async def test_a_silent_endpoint_does_not_delay_another_one_of_its_account(clock
             running = asyncio.create_task(sender.run())
             for number in range(30):
                 host.albums.create(owner="admin", name=f"Album {number}")
-            await wait_until(lambda: len(quick.requests) == 30)
+            await until(lambda: len(quick.requests) == 30)
             assert silent.connections == 1
             release.set()
             sender.stop()
@@ -110,9 +111,9 @@ async def test_an_endpoint_is_tried_one_at_a_time_until_it_responds_again(clock:
                 host.albums.create(owner="admin", name=f"Album {number}")
             sender = WebhookSender(host)
             running = asyncio.create_task(sender.run())
-            await wait_until(lambda: len(starts) == 4)
+            await until(lambda: len(starts) == 4)
             is_silent = False
-            await wait_until(lambda: len(starts) == 24)
+            await until(lambda: len(starts) == 24)
             sender.stop()
             await running
     gaps = [after - before for before, after in itertools.pairwise(starts[:4])]
@@ -160,7 +161,7 @@ async def test_a_hanging_dns_lookup_does_not_delay_other_endpoints(clock: Frozen
                 for number in range(3):
                     host.albums.create(owner="admin", name=f"Album {number}")
                 draining = asyncio.create_task(WebhookSender(host).drain())
-                await wait_until(lambda: len(quick.requests) == 3)
+                await until(lambda: len(quick.requests) == 3)
                 assert slow.connections == 0
                 release.set()
                 await draining
@@ -186,7 +187,7 @@ async def test_results_that_could_not_be_reported_are_reported_later(
         host.albums.create(owner="admin", name="Cats")
         sender = WebhookSender(host)
         running = asyncio.create_task(sender.run())
-        await wait_until(lambda: only_delivery(host, created.webhook).state is DeliveryState.DELIVERED)
+        await until(lambda: only_delivery(host, created.webhook).state is DeliveryState.DELIVERED)
         sender.stop()
         await running
     assert len(failed) == 1
@@ -264,7 +265,7 @@ async def test_an_idle_sender_finds_an_event_of_another_process(host: ImageHost,
         running = asyncio.create_task(sender.run())
         with open_host(host.path, clock=clock) as other:
             other.albums.create(owner="admin", name="Cats")
-        await wait_until(lambda: len(receiver.requests) == 1)
+        await until(lambda: len(receiver.requests) == 1)
         sender.stop()
         await running
 
@@ -286,8 +287,8 @@ async def test_a_retry_that_a_clock_an_hour_ahead_put_off_is_sent_when_the_clock
         sender = WebhookSender(host, idle_poll_seconds=0.01)
         running = asyncio.create_task(sender.run())
         host.albums.create(owner="admin", name="Cats")
-        await wait_until(lambda: only_delivery(host, webhook).attempts == 1)
+        await until(lambda: only_delivery(host, webhook).attempts == 1)
         clock.now = right + timedelta(seconds=6)
-        await wait_until(lambda: len(receiver.requests) == 2)
+        await until(lambda: len(receiver.requests) == 2)
         sender.stop()
         await running

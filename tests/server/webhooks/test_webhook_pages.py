@@ -18,6 +18,7 @@ import httpx2
 import jsonschema
 import pytest
 from tests.open_host import open_host
+from tests.waiting import wait_until
 
 from imagehost_client import webhooks
 from imagehost_core import Settings
@@ -93,13 +94,12 @@ def read(process: subprocess.Popen[str]) -> str:
 
 
 def wait_until_done(directory: Path, count: int) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+    def is_done() -> bool:
         with closing(sqlite3.connect(directory / "inbox.sqlite3")) as inbox:
-            if inbox.execute("SELECT count(*) FROM events WHERE done = 1").fetchone() == (count,):
-                return
-        time.sleep(0.05)
-    raise AssertionError("expected the events to be handled within 30 seconds")
+            done = inbox.execute("SELECT count(*) FROM events WHERE done = 1").fetchone()
+        return bool(done == (count,))
+
+    wait_until(is_done)
 
 
 def test_the_example_receiver_handles_each_event_once(workspace: Path, tmp_path: Path) -> None:

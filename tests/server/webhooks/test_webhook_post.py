@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.certificates import create_certificate
 from tests.server.webhooks.async_receiver import LOOPBACK_TOO, post, receiving
+from tests.waiting import PATIENCE
 
 from imagehost_core.endpoints import parse_endpoint_url, require_public_address
 from imagehost_server.http import outgoing
@@ -50,7 +51,7 @@ async def test_dns_rebinding_to_loopback_connects_to_nothing() -> None:
         endpoint = parse_endpoint_url(f"https://rebinding.example.com:{internal.port}/")
         with pytest.raises(UnreachableError, match="public IP address"):
             await Outgoing(require_public_address, resolve=resolve).request(
-                "POST", endpoint, {}, b"{}", timeout=5
+                "POST", endpoint, {}, b"{}", timeout=PATIENCE
             )
     assert internal.connections == 0
 
@@ -82,7 +83,7 @@ async def test_the_status_line_decides_whatever_becomes_of_the_body(
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         response = await Outgoing(LOOPBACK_TOO).request(
-            "POST", parse_endpoint_url(url, allow_loopback=True), {}, b"{}", timeout=5
+            "POST", parse_endpoint_url(url, allow_loopback=True), {}, b"{}", timeout=PATIENCE
         )
         closed.set()
     assert (response.status, response.excerpt) == (202, "half")
@@ -94,7 +95,7 @@ async def test_one_private_address_among_public_ones_is_refused() -> None:
 
     with pytest.raises(UnreachableError, match="public IP address"):
         await Outgoing(require_public_address, resolve=resolve).request(
-            "POST", parse_endpoint_url("https://mixed.example.com/"), {}, b"", timeout=5
+            "POST", parse_endpoint_url("https://mixed.example.com/"), {}, b"", timeout=PATIENCE
         )
 
 
@@ -104,7 +105,7 @@ async def test_a_name_without_an_ip_address_is_a_failure_with_the_reason() -> No
 
     with pytest.raises(UnreachableError, match="has no IP address"):
         await Outgoing(require_public_address, resolve=resolve).request(
-            "POST", parse_endpoint_url("https://nowhere.example.com/"), {}, b"", timeout=5
+            "POST", parse_endpoint_url("https://nowhere.example.com/"), {}, b"", timeout=PATIENCE
         )
 
 
@@ -124,11 +125,11 @@ async def test_tls_certificates_are_verified_for_the_name(tmp_path: Path) -> Non
         assert receiver.requests == []
         trusting = ssl.create_default_context(cafile=certificate.cert)
         response = await Outgoing(LOOPBACK_TOO, resolve=resolve, tls=trusting).request(
-            "POST", endpoint, {}, b"{}", timeout=5
+            "POST", endpoint, {}, b"{}", timeout=PATIENCE
         )
         assert response.status == 200
         other = parse_endpoint_url(f"https://127.0.0.1:{receiver.port}/", allow_loopback=True)
         with pytest.raises(UnreachableError, match="TLS failed"):
             await Outgoing(LOOPBACK_TOO, resolve=resolve, tls=trusting).request(
-                "POST", other, {}, b"{}", timeout=5
+                "POST", other, {}, b"{}", timeout=PATIENCE
             )

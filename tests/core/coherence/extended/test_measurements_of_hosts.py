@@ -9,9 +9,9 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.core.coherence.conftest import eventually
 from tests.core.services.conftest import ONE_WORKER
 from tests.tcp_proxy import TcpProxy, run_tcp_proxy
+from tests.waiting import wait_until
 
 from imagehost_core import ImageHost
 from imagehost_core.cluster.membership import LEASE_SECONDS
@@ -67,13 +67,13 @@ def test_connections_in_use_and_threads_that_wait_for_one_are_measured(
 ) -> None:
     measured = list[Measurement]()
     host = open_host("one", through(proxy, postgres_url), measured)
-    eventually(
+    wait_until(
         lambda: any((load.connections_used, load.connections_waiting) == (0, 0) for load in loads(measured))
     )
     proxy.cut()
     with ThreadPoolExecutor(3) as threads:
         results = [threads.submit(host.accounts.list) for _ in range(3)]
-        eventually(
+        wait_until(
             lambda: any(
                 (load.connections_used, load.connections_waiting) == (1, 2) for load in loads(measured)
             )
@@ -87,12 +87,12 @@ def test_the_lease_is_young_while_the_database_responds_and_ages_while_it_does_n
 ) -> None:
     measured = list[Measurement]()
     open_host("one", through(proxy, postgres_url), measured)
-    eventually(lambda: len(loads(measured)) > 1)
+    wait_until(lambda: len(loads(measured)) > 1)
     assert all(0 <= load.lease_age_seconds < LEASE_SECONDS for load in loads(measured))
     proxy.cut()
-    eventually(lambda: loads(measured)[-1].lease_age_seconds > 2 * LEASE_SECONDS)
+    wait_until(lambda: loads(measured)[-1].lease_age_seconds > 2 * LEASE_SECONDS)
     proxy.restore()
-    eventually(lambda: loads(measured)[-1].lease_age_seconds < LEASE_SECONDS)
+    wait_until(lambda: loads(measured)[-1].lease_age_seconds < LEASE_SECONDS)
 
 
 def test_a_change_is_measured_while_it_waits_and_with_how_its_wait_has_ended(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.core.coherence.conftest import eventually
 from tests.core.services.conftest import ONE_WORKER
 from tests.object_store import S3Server
 from tests.tcp_proxy import TcpProxy, run_tcp_proxy
+from tests.waiting import wait_until
 
 from imagehost_core import ImageHost
 from imagehost_core.models import Image
@@ -95,4 +95,4 @@ def test_a_host_that_was_cut_off_removes_them_by_its_next_cleanup(
         there.maintenance.cleanup()
         return not files(there, image)
 
-    eventually(is_removed)
+    wait_until(is_removed)

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from tests.core.coherence.conftest import OpenHost, eventually
+from tests.core.coherence.conftest import OpenHost
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_core import ImageHost, NotFoundError, UnauthorizedError
 from imagehost_core._util.clock import utc_now
@@ -27,7 +28,7 @@ def warm(host: ImageHost, image: Image) -> None:
             host.delivery.read_nowait(resolved)
         )
 
-    eventually(is_in_memory)
+    wait_until(is_in_memory)
 
 
 def upload(host: ImageHost, count: int) -> list[Image]:
@@ -68,7 +69,7 @@ def test_a_revoked_key_is_refused_on_every_host(hosts: tuple[ImageHost, ImageHos
             other.authenticate(token)
             return other.keys.authenticate_cached(token) is not None
 
-        eventually(is_in_memory)
+        wait_until(is_in_memory)
         one.keys.delete(created.key, owner="ann")
         assert other.keys.authenticate_cached(created.token) is None
         with pytest.raises(UnauthorizedError):
@@ -123,7 +124,7 @@ def test_crossing_changes_of_two_hosts_do_not_wait_for_each_other(
         assert there.delivery.resolve_cached(image.id, QUERY) is None
 
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(delete, range(len(images)), timeout=60))
+        list(pool.map(delete, range(len(images)), timeout=PATIENCE))
 
 
 def test_a_host_that_closes_lets_no_change_wait(

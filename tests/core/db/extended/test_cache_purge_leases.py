@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 from datetime import timedelta
 
 import pytest
+from tests.waiting import PATIENCE
 
 from imagehost_core._util.clock import utc_now
 from imagehost_core.cache_purges import CachePurge
@@ -43,5 +44,5 @@ def test_a_purge_that_one_host_is_leasing_is_passed_over_by_another(
         with first.database.transaction(blind=True) as transaction:
             assert len(first.lease(transaction, utc_now(), LEASE, 9)) == 1
             # The other one neither waits for the transaction nor takes the purge as well.
-            assert threads.submit(lease, second).result(timeout=20) == ()
+            assert threads.submit(lease, second).result(timeout=PATIENCE) == ()
         assert lease(second) == ()

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from tests.core.services.conftest import ONE_WORKER
 from tests.object_store import free_ports
 from tests.postgres import UNPRIVILEGED, PostgresServer
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.cluster.postgres_database import PostgresDatabase
@@ -66,7 +67,7 @@ pool_mode = {mode}
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen([program, directory / "pgbouncer.ini"], stderr=log, **user)  # type: ignore[call-overload]
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE
         while True:
             try:
                 psycopg.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres").close()

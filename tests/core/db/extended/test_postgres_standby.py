@@ -18,6 +18,7 @@ from attrs import frozen
 from tests.core.services.conftest import ONE_WORKER
 from tests.postgres import FAST, PostgresServer, run_postgres
 from tests.tcp_proxy import run_tcp_proxy
+from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.cluster.postgres_database import PostgresDatabase
@@ -51,7 +52,7 @@ class Pair:
 
     def wait_for(self, query: str) -> int:
         """Return the first value of a query as soon as it has a row."""
-        deadline = monotonic() + 30
+        deadline = monotonic() + PATIENCE
         with psycopg.connect(self.primary.url_of(), autocommit=True) as connection:
             while (row := connection.execute(query.encode()).fetchone()) is None:
                 assert monotonic() < deadline, query
@@ -122,7 +123,7 @@ def test_a_confirmed_commit_is_in_the_standby_that_takes_over_or_gets_the_ip_add
 
 
 def upload_when_available(host: ImageHost) -> Image:
-    deadline = monotonic() + 60
+    deadline = monotonic() + PATIENCE
     while True:
         try:
             return host.upload(make_image(16, 12), owner="admin")

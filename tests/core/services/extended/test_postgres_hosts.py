@@ -13,6 +13,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_core import ConflictError, ImageHost, InsufficientStorageError, UnauthorizedError
 from imagehost_core._util.clock import utc_now
@@ -25,7 +26,6 @@ from imagehost_core.testing import FrozenClock, make_image
 from imagehost_core.webhooks import Attempt, SenderLoad
 
 pytestmark = pytest.mark.external
-TIMEOUT = 30
 LIMITS = LimitSettings(api_per_minute=0, api_per_hour=0, api_per_day=0, uploads_per_minute=37)
 
 
@@ -57,7 +57,7 @@ def at_once(*actions: Callable[[], object]) -> list[object]:
     barrier = threading.Barrier(len(actions))
 
     def run(action: Callable[[], object]) -> object:
-        barrier.wait(TIMEOUT)
+        barrier.wait(PATIENCE)
         try:
             return action()
         except Exception as error:
@@ -70,10 +70,7 @@ def at_once(*actions: Callable[[], object]) -> list[object]:
 def wait_for_waiting(database: PostgresDatabase, count: int) -> None:
     """Wait until a number of transactions wait for advisory locks."""
     sql = "SELECT count(*) AS waiting FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    deadline = time.monotonic() + TIMEOUT
-    while database.fetch_one(sql, {}) != {"waiting": count}:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: database.fetch_one(sql, {}) == {"waiting": count})
 
 
 def test_an_image_is_uploaded_listed_searched_and_deleted(open_host: Callable[..., ImageHost]) -> None:
@@ -111,7 +108,7 @@ def test_a_session_ends_after_the_transaction_that_it_has_authorized(
                 assert not ended.done()
                 time.sleep(0.01)
             units.verify(owner, transaction)
-        ended.result(TIMEOUT)
+        ended.result(PATIENCE)
     with pytest.raises(UnauthorizedError):
         first.albums.create(owner=owner, name="a")
 
@@ -247,9 +244,9 @@ def test_a_change_of_a_key_that_waits_for_its_revocation_is_refused(
             wait_for_waiting(database, 1)
             changed = threads.submit(second.keys.update, key, owner="admin", name="changed")
             wait_for_waiting(database, 2)
-        assert revoked.result(TIMEOUT).revoked_at is not None
+        assert revoked.result(PATIENCE).revoked_at is not None
         with pytest.raises(ConflictError):
-            changed.result(TIMEOUT)
+            changed.result(PATIENCE)
     assert second.keys.get(key, owner="admin").revoked_at is not None
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from PIL import ExifTags, Image
+from tests.waiting import PATIENCE
 
 from imagehost_core import (
     BadRequestError,
@@ -106,7 +107,7 @@ def test_rendering_without_a_host_loads_no_database_and_starts_no_process() -> N
     # coverage would load sqlite3, to store what it measures.
     variables = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}
     command = [sys.executable, "-c", program]
-    subprocess.run(command, input=PHOTO, env=variables, check=True, timeout=60)
+    subprocess.run(command, input=PHOTO, env=variables, check=True, timeout=PATIENCE)
 
 
 def test_an_upload_of_another_type_and_an_unknown_order_are_named_errors() -> None:

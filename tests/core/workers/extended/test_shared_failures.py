@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import attrs
 import pytest
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_core import Image, ImageHost, Size, Transform, plan
 from imagehost_core.context import HostContext, open_context
@@ -30,9 +31,7 @@ from imagehost_core.testing import make_image
 from imagehost_core.workers.executor import ImageExecutor
 
 MakeExecutor = Callable[..., ImageExecutor]
-Eventually = Callable[[Callable[[], bool]], bool]
 
-TIMEOUT = 60.0
 JOB = RenderJob(plan(Size(8, 6), Transform(4)), Format.PNG, None)
 FOLLOWERS = 4
 
@@ -65,7 +64,7 @@ class GatedBlobs(MemoryBlobStore):
         content = self._contents[min(self.opened, len(self._contents) - 1)]
         self.opened += 1
         self.waiting.set()
-        assert self.gate.wait(TIMEOUT)
+        assert self.gate.wait(PATIENCE)
         if isinstance(content, Exception):
             raise content
         return io.BytesIO(content)
@@ -90,11 +89,10 @@ def image(context: HostContext) -> Image:
 def render_together(
     context: HostContext,
     executor: ImageExecutor,
-    eventually: Eventually,
     image: Image,
     blobs: GatedBlobs,
     *,
-    first_timeout: float = TIMEOUT,
+    first_timeout: float = PATIENCE,
     kill: bool = False,
 ) -> tuple[Future[bytes], list[Future[bytes]]]:
     """Request a variant, and request it again while its render runs; return both when all have ended."""
@@ -108,9 +106,9 @@ def render_together(
 
     with ThreadPoolExecutor(1 + FOLLOWERS) as threads:
         first = threads.submit(request, first_timeout)
-        assert blobs.waiting.wait(TIMEOUT)
-        others = [threads.submit(request, TIMEOUT) for _ in range(FOLLOWERS)]
-        assert eventually(lambda: executor.load.waiting == FOLLOWERS)
+        assert blobs.waiting.wait(PATIENCE)
+        others = [threads.submit(request, PATIENCE) for _ in range(FOLLOWERS)]
+        wait_until(lambda: executor.load.waiting == FOLLOWERS)
         if kill:
             os.kill(executor.worker_pids[0], signal.SIGKILL)
         blobs.gate.set()
@@ -131,14 +129,13 @@ def render_together(
 def test_requests_that_wait_for_a_render_get_its_error_and_do_not_repeat_it(
     context: HostContext,
     make_executor: MakeExecutor,
-    eventually: Eventually,
     image: Image,
     content: bytes | Exception,
     kind: type[ImageHostError],
     details: str,
 ) -> None:
     blobs = GatedBlobs(content, b"repeated")
-    first, others = render_together(context, make_executor(), eventually, image, blobs)
+    first, others = render_together(context, make_executor(), image, blobs)
     assert blobs.opened == 1
     errors = [other.exception(0) for other in others]
     assert [type(error) for error in errors] == [kind] * FOLLOWERS
@@ -151,12 +148,11 @@ def test_requests_that_wait_for_a_render_get_its_error_and_do_not_repeat_it(
 
 @pytest.mark.parametrize(
     ("first_timeout", "kill", "details"),
-    [(3.0, False, "it hangs"), (TIMEOUT, True, "interrupted")],
+    [(3.0, False, "it hangs"), (PATIENCE, True, "interrupted")],
 )
 def test_a_failure_that_concerns_one_request_only_lets_the_next_one_render(
     context: HostContext,
     make_executor: MakeExecutor,
-    eventually: Eventually,
     image: Image,
     first_timeout: float,
     kill: bool,
@@ -164,7 +160,7 @@ def test_a_failure_that_concerns_one_request_only_lets_the_next_one_render(
 ) -> None:
     blobs = GatedBlobs(b"sleep\n", b"content")
     first, others = render_together(
-        context, make_executor(), eventually, image, blobs, first_timeout=first_timeout, kill=kill
+        context, make_executor(), image, blobs, first_timeout=first_timeout, kill=kill
     )
     with pytest.raises(UnavailableError, match=details):
         first.result(0)
@@ -173,9 +169,9 @@ def test_a_failure_that_concerns_one_request_only_lets_the_next_one_render(
 
 
 def test_a_request_after_a_failure_renders_again(
-    context: HostContext, make_executor: MakeExecutor, eventually: Eventually, image: Image
+    context: HostContext, make_executor: MakeExecutor, image: Image
 ) -> None:
     executor, blobs = make_executor(), GatedBlobs(b"raise_unexpected\n", b"content")
-    render_together(context, executor, eventually, image, blobs)
-    service = RenderingService(attrs.evolve(context.files, blobs=blobs), executor, TIMEOUT)
+    render_together(context, executor, image, blobs)
+    service = RenderingService(attrs.evolve(context.files, blobs=blobs), executor, PATIENCE)
     assert run_steps(service.render(image, cache_key(JOB), JOB)) == b"png:content"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.core.workers.image_uploads import ingest
+from tests.waiting import wait_until
 
 from imagehost_core._util.machine import has_cpu_group
 from imagehost_core.errors import InternalError, UnavailableError
@@ -53,11 +54,11 @@ class Sleepers:
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_light_tasks_run_in_a_process_of_their_own_while_all_others_are_busy(
-    size: int, make_executor: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
+    size: int, make_executor: Callable[..., ImageExecutor]
 ) -> None:
     executor = make_executor(size, queue=8)
     sleepers = Sleepers(executor, *(HEAVY,) * (size + 3))
-    assert eventually(lambda: executor.load == PoolLoad(busy=size, idle=0, waiting=3))
+    wait_until(lambda: executor.load == PoolLoad(busy=size, idle=0, waiting=3))
     pids = {run(executor, "pid", LIGHT) for _ in range(3)}
     assert len(pids) == 1
     assert executor.load == PoolLoad(busy=size, idle=1, waiting=3)
@@ -66,36 +67,32 @@ def test_light_tasks_run_in_a_process_of_their_own_while_all_others_are_busy(
 
 
 def test_heavy_tasks_never_run_in_the_process_of_light_ones(
-    make_executor: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
+    make_executor: Callable[..., ImageExecutor],
 ) -> None:
     executor = make_executor(1, queue=8)
     sleepers = Sleepers(executor, HEAVY)
-    assert eventually(lambda: executor.load.busy == 1)
+    wait_until(lambda: executor.load.busy == 1)
     run(executor, "pid", LIGHT)
     more = Sleepers(executor, HEAVY)
-    assert eventually(lambda: executor.load.waiting == 1)
+    wait_until(lambda: executor.load.waiting == 1)
     assert executor.load == PoolLoad(busy=1, idle=1, waiting=1)
     executor.close()
     sleepers.join()
     more.join()
 
 
-def test_light_tasks_alone_use_all_processes(
-    make_executor: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
-) -> None:
+def test_light_tasks_alone_use_all_processes(make_executor: Callable[..., ImageExecutor]) -> None:
     executor = make_executor(2, queue=8)
     sleepers = Sleepers(executor, LIGHT, LIGHT, LIGHT, LIGHT)
-    assert eventually(lambda: executor.load == PoolLoad(busy=3, idle=0, waiting=1))
+    wait_until(lambda: executor.load == PoolLoad(busy=3, idle=0, waiting=1))
     executor.close()
     sleepers.join()
 
 
-def test_a_full_lane_leaves_the_other_one_free(
-    make_executor: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
-) -> None:
+def test_a_full_lane_leaves_the_other_one_free(make_executor: Callable[..., ImageExecutor]) -> None:
     executor = make_executor(1, queue=1)
     sleepers = Sleepers(executor, HEAVY, HEAVY)
-    assert eventually(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=1))
+    wait_until(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=1))
     with pytest.raises(UnavailableError, match="expected at most 1 requests to wait"):
         run(executor, "pid", HEAVY)
     assert run(executor, "pid", LIGHT)
@@ -115,9 +112,7 @@ class StalledFile(io.RawIOBase):
 
 
 @pytest.mark.parametrize("task", ["heavy render", "heavy upload"])
-def test_a_light_upload_runs_beside_a_heavy_task_of_the_only_worker(
-    task: str, eventually: Callable[[Callable[[], bool]], bool], tmp_path: Path
-) -> None:
+def test_a_light_upload_runs_beside_a_heavy_task_of_the_only_worker(task: str, tmp_path: Path) -> None:
     file, upload = StalledFile(), make_image(120, 90)
 
     def stall(executor: ImageExecutor) -> None:
@@ -133,7 +128,7 @@ def test_a_light_upload_runs_beside_a_heavy_task_of_the_only_worker(
     with ImageExecutor(1) as executor:
         rendering = threading.Thread(target=stall, args=(executor,))
         rendering.start()
-        assert eventually(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=0))
+        wait_until(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=0))
         cost = Cost(LIGHT, 0)
         result, _ = ingest(executor, IngestJob(Format.PNG), upload, cost=cost)
         assert result.size == Size(120, 90)
@@ -143,14 +138,12 @@ def test_a_light_upload_runs_beside_a_heavy_task_of_the_only_worker(
 
 
 @pytest.fixture
-def pids(
-    make_executor: Callable[..., ImageExecutor], eventually: Callable[[Callable[[], bool]], bool]
-) -> Iterator[dict[Lane, int]]:
+def pids(make_executor: Callable[..., ImageExecutor]) -> Iterator[dict[Lane, int]]:
     """The process IDs of a busy worker process for all tasks, and of one for light ones."""
     executor = make_executor()
     heavy = int(run(executor, "pid", HEAVY))
     sleepers = Sleepers(executor, HEAVY)
-    assert eventually(lambda: executor.load.busy == 1)
+    wait_until(lambda: executor.load.busy == 1)
     yield {HEAVY: heavy, LIGHT: int(run(executor, "pid", LIGHT))}
     executor.close()
     sleepers.join()
@@ -176,7 +169,6 @@ def test_the_scheduler_counts_worker_processes_as_the_server_beside_other_progra
 
 def test_in_a_long_queue_only_the_next_caller_is_woken(
     make_executor: Callable[..., ImageExecutor],
-    eventually: Callable[[Callable[[], bool]], bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wakeups = list[None]()
@@ -196,11 +188,11 @@ def test_in_a_long_queue_only_the_next_caller_is_woken(
 
     threads = [threading.Thread(target=stall)]
     threads[0].start()
-    assert eventually(lambda: executor.load.busy == 1)
+    wait_until(lambda: executor.load.busy == 1)
     threads += [threading.Thread(target=run, args=(executor, "pid", HEAVY)) for _ in range(waiting)]
     for thread in threads[1:]:
         thread.start()
-    assert eventually(lambda: executor.load.waiting == waiting)
+    wait_until(lambda: executor.load.waiting == waiting)
     wakeups.clear()
     file.ended.set()
     for thread in threads:

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from tests.waiting import PATIENCE, wait_until
 
 RunScript = Callable[[str], "subprocess.Popen[str]"]
-Eventually = Callable[[Callable[[], bool]], bool]
 HasExited = Callable[[int], bool]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the tests read /proc")
@@ -37,7 +37,7 @@ def first_line(program: subprocess.Popen[str]) -> list[int]:
 
 def ended(program: subprocess.Popen[str]) -> tuple[int, str]:
     """Wait for the end of a program and return its exit status and its output."""
-    output, _ = program.communicate(timeout=60)
+    output, _ = program.communicate(timeout=PATIENCE)
     return program.returncode, output
 
 
@@ -68,7 +68,7 @@ print(*executor.worker_pids, flush=True)
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_worker_processes_end_when_a_signal_ends_their_program(
-    number: signal.Signals, run_script: RunScript, has_exited: HasExited, eventually: Eventually
+    number: signal.Signals, run_script: RunScript, has_exited: HasExited
 ) -> None:
     program = run_script(BUSY_AND_IDLE + "sys.stdin.read()")
     pids = first_line(program)
@@ -76,16 +76,16 @@ def test_worker_processes_end_when_a_signal_ends_their_program(
     assert not any(map(has_exited, pids))
     program.send_signal(number)
     ended(program)
-    assert eventually(lambda: all(map(has_exited, pids)))
+    wait_until(lambda: all(map(has_exited, pids)))
 
 
 def test_a_program_that_does_not_close_its_executor_exits(
-    run_script: RunScript, has_exited: HasExited, eventually: Eventually
+    run_script: RunScript, has_exited: HasExited
 ) -> None:
     program = run_script(BUSY_AND_IDLE)
     pids = first_line(program)
     assert ended(program) == (0, "")
-    assert eventually(lambda: all(map(has_exited, pids)))
+    wait_until(lambda: all(map(has_exited, pids)))
 
 
 def test_worker_processes_outlive_the_thread_that_made_the_first_call(run_script: RunScript) -> None:

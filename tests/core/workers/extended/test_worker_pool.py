@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.waiting import wait_until
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError
 from imagehost_core.observer import PoolLoad
@@ -21,7 +22,6 @@ from imagehost_core.workers.process import ExitInfo, Worker
 
 RunTask = Callable[..., str]
 MakeExecutor = Callable[..., ImageExecutor]
-Eventually = Callable[[Callable[[], bool]], bool]
 HasExited = Callable[[int], bool]
 
 NOTHING = TaskCall("act", ("",), str, lambda _result: 1)
@@ -74,11 +74,11 @@ def test_no_process_is_started_before_the_first_call(executor: ImageExecutor, ru
 
 
 def test_as_many_tasks_run_at_a_time_as_the_size_allows(
-    make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
+    make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     executor = make_executor(2)
     callers = [Caller(lambda: run_task(executor, "sleep", deadline=5)) for _ in range(3)]
-    assert eventually(lambda: executor.load == PoolLoad(2, 0, 1))
+    wait_until(lambda: executor.load == PoolLoad(2, 0, 1))
     executor.close()
     assert {type(caller.join().error) for caller in callers} <= {failures.WorkerKilled, UnavailableError}
 
@@ -101,25 +101,25 @@ def test_each_worker_process_has_its_own_process_group(executor: ImageExecutor, 
 
 
 def test_a_used_process_is_used_again_before_one_that_has_just_started(
-    make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
+    make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     executor = make_executor(2)
     callers = [Caller(lambda: run_task(executor, "sleep", deadline=0.5)) for _ in range(2)]
     for caller in callers:
         caller.join()
-    assert eventually(lambda: executor.load.idle == 2)
+    wait_until(lambda: executor.load.idle == 2)
     pid = run_task(executor, "pid")
     assert [run_task(executor, "pid") for _ in range(3)] == [pid] * 3
 
 
 def test_a_call_beyond_the_queue_limit_is_rejected_at_once(
-    make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
+    make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     executor = make_executor(queue=1)
     busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
-    assert eventually(lambda: executor.load.busy == 1)
+    wait_until(lambda: executor.load.busy == 1)
     waiting = Caller(lambda: run_task(executor, "pid", deadline=600))
-    assert eventually(lambda: executor.load.waiting == 1)
+    wait_until(lambda: executor.load.waiting == 1)
     with pytest.raises(UnavailableError, match="expected at most 1 requests to wait") as caught:
         run_task(executor, "pid", deadline=600)
     assert caught.value.retry_after >= 1
@@ -129,11 +129,11 @@ def test_a_call_beyond_the_queue_limit_is_rejected_at_once(
 
 
 def test_without_a_queue_a_call_can_wait_for_a_process_that_is_starting(
-    make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
+    make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     executor = make_executor(2, queue=0)
     busy = [Caller(lambda: run_task(executor, "sleep", deadline=600)) for _ in range(2)]
-    assert eventually(lambda: executor.load == PoolLoad(2, 0, 0))
+    wait_until(lambda: executor.load == PoolLoad(2, 0, 0))
     with pytest.raises(UnavailableError, match="expected at most 0 requests to wait"):
         run_task(executor)
     executor.close()
@@ -149,12 +149,10 @@ def test_a_deadline_in_the_past_counts_as_queued_too_long(
         run_task(executor, "sleep", deadline=deadline)
 
 
-def test_waiting_counts_against_the_deadline(
-    make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
-) -> None:
+def test_waiting_counts_against_the_deadline(make_executor: MakeExecutor, run_task: RunTask) -> None:
     executor = make_executor()
     busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
-    assert eventually(lambda: executor.load.busy == 1)
+    wait_until(lambda: executor.load.busy == 1)
     with pytest.raises(UnavailableError, match="all were busy"):
         run_task(executor, "pid", deadline=0.6)
     assert executor.load.waiting == 0
@@ -163,23 +161,21 @@ def test_waiting_counts_against_the_deadline(
 
 
 def test_a_call_that_waited_for_most_of_its_deadline_counts_as_queued_too_long(
-    make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
+    make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     executor = make_executor()
     run_task(executor)
     busy = Caller(lambda: run_task(executor, "sleep", deadline=3))
-    assert eventually(lambda: executor.load.busy == 1)
+    wait_until(lambda: executor.load.busy == 1)
     late = Caller(lambda: run_task(executor, "sleep", deadline=4))
     assert isinstance(late.join().error, failures.QueuedTooLong)
     assert isinstance(busy.join().error, failures.DeadlineExceeded)
 
 
-def test_callers_are_served_in_order_of_arrival(
-    make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
-) -> None:
+def test_callers_are_served_in_order_of_arrival(make_executor: MakeExecutor, run_task: RunTask) -> None:
     executor, served = make_executor(), list[int]()
     busy = Caller(lambda: run_task(executor, "sleep", deadline=1))
-    assert eventually(lambda: executor.load.busy == 1)
+    wait_until(lambda: executor.load.busy == 1)
 
     class Source:
         """A source that is read once its call has a worker process."""
@@ -197,7 +193,7 @@ def test_callers_are_served_in_order_of_arrival(
     callers = []
     for place in range(8):
         callers.append(Caller(lambda place=place: call(place)))  # type: ignore[misc]
-        assert eventually(lambda place=place: executor.load.waiting == place + 1)  # type: ignore[misc]
+        wait_until(lambda place=place: executor.load.waiting == place + 1)  # type: ignore[misc]
     for caller in (busy, *callers):
         caller.join()
     assert served == list(range(8))
@@ -270,7 +266,7 @@ def test_a_closed_executor_rejects_calls(executor: ImageExecutor, run_task: RunT
 
 
 def test_closing_ends_every_process_and_closes_every_descriptor(
-    make_executor: MakeExecutor, run_task: RunTask, eventually: Eventually
+    make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     files, processes = descriptors(), children()
     executor = make_executor(3, max_tasks_per_worker=2)
@@ -288,7 +284,7 @@ def test_closing_ends_every_process_and_closes_every_descriptor(
         with suppress(ImageHostError, failures.WorkerFailure):
             run_task(executor, action)
     busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
-    assert eventually(lambda: executor.load.busy == 1)
+    wait_until(lambda: executor.load.busy == 1)
     assert children() > processes
     executor.close()
     assert descriptors() == files
@@ -297,7 +293,7 @@ def test_closing_ends_every_process_and_closes_every_descriptor(
 
 
 def test_closing_waits_until_callers_have_released_their_worker_processes(
-    executor: ImageExecutor, run_task: RunTask, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    executor: ImageExecutor, run_task: RunTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     end = Worker.end
 
@@ -306,7 +302,7 @@ def test_closing_waits_until_callers_have_released_their_worker_processes(
         return end(worker, grace)
 
     busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
-    assert eventually(lambda: executor.load.busy == 1)
+    wait_until(lambda: executor.load.busy == 1)
     monkeypatch.setattr(Worker, "end", slow_end)
     executor.close()
     assert executor.load == PoolLoad(0, 0, 0)
@@ -314,13 +310,13 @@ def test_closing_waits_until_callers_have_released_their_worker_processes(
 
 
 def test_an_executor_without_references_is_closed(
-    hostile_tasks: str, run_task: RunTask, has_exited: HasExited, eventually: Eventually
+    hostile_tasks: str, run_task: RunTask, has_exited: HasExited
 ) -> None:
     executor = ImageExecutor(1, tasks=hostile_tasks)
     pid = int(run_task(executor, "pid"))
     del executor
     gc.collect()
-    assert eventually(lambda: has_exited(pid))
+    wait_until(lambda: has_exited(pid))
 
 
 @pytest.mark.parametrize(("size", "queue", "max_tasks"), [(0, 1, 1), (1, -1, 1), (1, 1, 0)])

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.waiting import wait_until
 
 from imagehost_core.errors import ImageHostError, InternalError
 from imagehost_core.sandbox import SandboxLimits
@@ -18,7 +19,6 @@ from imagehost_core.workers.process import Worker
 
 RunTask = Callable[..., str]
 MakeExecutor = Callable[..., ImageExecutor]
-Eventually = Callable[[Callable[[], bool]], bool]
 HasExited = Callable[[int], bool]
 
 SLEEP = TaskCall("act", ("sleep",), str, lambda _result: 1)
@@ -178,12 +178,11 @@ def test_an_idle_worker_process_that_is_killed_fails_no_call_and_is_logged(
     executor: ImageExecutor,
     run_task: RunTask,
     has_exited: HasExited,
-    eventually: Eventually,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pid = int(run_task(executor, "pid"))
     os.kill(pid, number)
-    assert eventually(lambda: has_exited(pid))
+    wait_until(lambda: has_exited(pid))
     assert int(run_task(executor, "pid")) != pid
     assert f"worker process exited pid={pid} signal={name}" in caplog.text
 
