@@ -61,6 +61,12 @@ def image_id(client: httpx2.Client) -> str:
 
 
 @pytest.fixture(scope="module")
+def webhook(client: httpx2.Client) -> str:
+    body = {"url": "https://example.com/", "events": ["image.uploaded"]}
+    return str(client.post("/webhooks", json=body).raise_for_status().json()["data"]["id"])
+
+
+@pytest.fixture(scope="module")
 def lists(client: httpx2.Client, image_id: str) -> tuple[str, ...]:
     """The paths of all pages of the site, where a list may be, and of a share link."""
     share = client.post("/albums/1/shares", json={}).raise_for_status().json()["data"]["url"]
@@ -200,3 +206,48 @@ def test_the_url_of_an_image_further_on_in_a_list_shows_its_page(
     page.goto(f"{origin}/#main")
     page.wait_for_load_state("networkidle")
     assert page.url == f"{origin}/#main"
+
+
+RESULTS: tuple[tuple[str, str, dict[str, str], bool], ...] = (
+    ("/settings", "form[action$='/keys']", {"name": "Camera"}, True),
+    ("/settings", "form[action$='/password']", {"current_password": "-", "new_password": "-" * 9}, False),
+    ("/albums/1", "form[action$='/shares']", {}, True),
+    ("/images/{id}", "#sign", {}, True),
+    ("/admin", "form[action$='/accounts']", {"name": "dora"}, True),
+    ("/admin", "form[action$='/accounts']", {"name": "two words"}, False),
+    ("/settings/webhooks/{webhook}", "form[action$='/rotate-secret']", {}, True),
+)
+"""Forms: the page, the form, what is typed, and whether the result shows something once."""
+
+
+@pytest.mark.parametrize(("path", "form", "fields", "has_secret"), RESULTS)
+def test_the_result_of_a_form_has_the_address_of_its_page_and_a_reload_sends_nothing(
+    open_tab: OpenTab,
+    origin: str,
+    image_id: str,
+    webhook: str,
+    session_cookies: StorageState,
+    path: str,
+    form: str,
+    fields: dict[str, str],
+    has_secret: bool,
+) -> None:
+    tab = open_tab(storage_state=session_cookies)
+    page, url = tab.page, origin + path.format(id=image_id, webhook=webhook)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.goto(url)
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    for name, text in fields.items():
+        page.fill(f"{form} [name={name}]", text)
+    with page.expect_navigation():
+        page.locator(f"{form} button").first.click()
+    result = page.locator(".good input, #signed-url" if has_secret else "main [role=alert]").first
+    result.wait_for()
+    said = result.input_value() if has_secret else result.inner_text()
+    assert page.url == url
+    sent = []
+    page.on("request", lambda request: sent.append(request.method))
+    page.reload()
+    assert "POST" not in sent
+    assert page.url == url
+    assert said not in page.content()

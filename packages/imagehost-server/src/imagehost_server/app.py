@@ -44,7 +44,7 @@ from imagehost_server.routes.handler import ApiRequest, RouteHandler
 from imagehost_server.routes.service import ReadinessMonitor
 from imagehost_server.settings import HttpSettings, ServerSettings
 from imagehost_server.tracing import instrument
-from imagehost_server.web.page import WebRequest, accepts_html, error_page
+from imagehost_server.web.page import MissingPage, accepts_html
 from imagehost_server.web.router import HANDLERS, template_config
 
 if TYPE_CHECKING:
@@ -291,5 +291,5 @@ def handle_exception(request: Request[Account, Principal, State], error: Excepti
     """Return the error response for an exception that a handler raised, or for a path without a route."""
     error = routing_error(error, request.method, request.scope["path"])
     if is_page(request):
-        return error_page(WebRequest(request.scope, request.receive, request.send), error)
+        return MissingPage(error)
     return to_litestar(error_response(error, str(request.scope["state"]["request_id"])))

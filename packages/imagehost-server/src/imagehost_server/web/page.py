@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from hmac import compare_digest
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, quote, urlsplit
 
 from litestar import Request, Response
@@ -18,6 +19,7 @@ from imagehost_core.errors import (
     BadRequestError,
     ForbiddenError,
     ImageHostError,
+    MethodNotAllowedError,
     RateLimitError,
     UnauthorizedError,
     UnavailableError,
@@ -32,6 +34,11 @@ from imagehost_server.routes.handler import ApiRequest
 from imagehost_server.web.assets import asset_path, logo
 from imagehost_server.web.catalog import Texts, choose_language, texts_of
 from imagehost_server.web.failures import describe_failure
+
+if TYPE_CHECKING:
+    from litestar import Litestar
+    from litestar.response.base import ASGIResponse
+    from litestar.types import Receive, Scope, Send
 
 HTML = "text/html"
 """The content type of pages."""
@@ -104,6 +111,7 @@ class WebRequest(ApiRequest):
         root = self.settings.root_path
         outcome = self.query_params.get(OUTCOME_PARAMETER, "")
         common: dict[str, object] = {
+            "address": root + reopened_path(self.scope["path"]) if self.method == "POST" else "",
             "api": urlsplit(self.settings.base_url).path,
             "asset": lambda name: root + asset_path(name, web),
             "csrf": csrf_token(identity.token) if identity.by_cookie else "",
@@ -153,6 +161,8 @@ def page(
         json: Whether programs read it, so that errors are those of the JSON API.
         is_multipart: Whether the function reads the form itself, and verifies its origin and its token.
     """
+    if method == "GET":
+        _opened.append(re.compile(re.sub(r"\{\w+:\w+\}", "[^/]+", path)))
 
     def decorate(function: Handler) -> HTTPRouteHandler:
         @wraps(function)
@@ -188,6 +198,50 @@ def page(
         )(handle)
 
     return decorate
+
+
+_opened: list[re.Pattern[str]] = []
+"""The paths of the pages that GET returns."""
+
+
+def reopened_path(path: str) -> str:
+    """Return the path of the page that shows what a form has changed: its own, or the nearest above it."""
+    while path and not any(pattern.fullmatch(path) for pattern in _opened):
+        path = path.rpartition("/")[0]
+    return path or "/"
+
+
+class MissingPage(Response[Any]):
+    """The page for a path or a method without a handler, with the session of the client.
+
+    GET of the path of a form leads to the page with the form: browsers without scripts show that path.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(None)
+        self._error = error
+
+    def to_asgi_response(
+        self, app: Litestar | None, request: Request[Any, Any, Any], **_options: Any
+    ) -> ASGIResponse:
+        """Return the page as an application, which identifies the client first."""
+
+        async def respond(scope: Scope, receive: Receive, send: Send) -> None:
+            web = WebRequest(request.scope, receive, send)
+            page = await self._respond(web)
+            await page.to_asgi_response(app=app, request=web)(scope, receive, send)
+
+        return cast("ASGIResponse", respond)
+
+    async def _respond(self, request: WebRequest) -> Response[Any]:
+        try:
+            await _count(request)
+            await _identify(request)
+        except ImageHostError as error:
+            return error_page(request, error)
+        if isinstance(self._error, MethodNotAllowedError) and request.method == "GET":
+            return see_other(request, reopened_path(request.scope["path"]))
+        return error_page(request, self._error)
 
 
 def navigation(viewer: Account | None) -> tuple[tuple[str, str], ...]:

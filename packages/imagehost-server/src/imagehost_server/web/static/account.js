@@ -3,11 +3,9 @@
 import "./drop.js";
 import { restoreForm } from "./forms.js";
 
-// The outcome of a form is not shown again when the page is reloaded.
-const address = new URL(location.href);
+// The address is that of the page which has the form: a reload sends nothing, and shows neither an outcome nor a secret again.
+const address = new URL(document.body.dataset.address ?? location, location);
 const isDone = address.searchParams.has("done");
-if (isDone) {
-  address.searchParams.delete("done");
-  history.replaceState(history.state, "", address);
-}
+if (isDone) address.searchParams.delete("done");
+if (address.href !== location.href) history.replaceState(history.state, "", address);
 restoreForm(isDone);
