@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import httpx2
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.contract.conftest import Backend, Connect, assert_error, data_of
 
@@ -21,6 +21,7 @@ from imagehost_client.testing import make_png
 from imagehost_core import parse_transform
 from imagehost_core._util.clock import utc_now
 from imagehost_core.errors import BadRequestError
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.headers.scanner import scan
 from imagehost_core.transform import FORMAT_NAMES, Fit, Size, Transform, plan
 
@@ -90,11 +91,27 @@ def test_client_and_core_accept_the_same_parameters(
         assert value_of_core == (FORMAT_NAMES[value] if name == "fm" else value)
 
 
-@given(width=st.integers(1, 16_384), height=st.integers(1, 16_384), asked=st.integers(1, 20_000))
-def test_every_url_of_a_srcset_is_within_the_limits_of_the_host(width: int, height: int, asked: int) -> None:
-    text = urls.srcset(evolve(IMAGE, width=width, height=height), [asked])
+@given(
+    width=st.integers(1, 65_535),
+    height=st.integers(1, 65_535),
+    asked=st.integers(1, 70_000),
+    fm=st.sampled_from(["png", *FORMAT_NAMES]),
+)
+@example(width=1, height=65_535, asked=1, fm="webp")
+def test_every_url_of_a_srcset_is_within_the_limits_of_the_host(
+    width: int, height: int, asked: int, fm: str
+) -> None:
+    params: dict[str, Any] = {"fm": fm}
+    text = urls.srcset(evolve(IMAGE, width=width, height=height), [asked], **params)
+    if not text:
+        assert fm == "webp" or height > 32_768
+        assert width < height / 16_383
+        return
     query = urlsplit(text.split(" ")[0]).query
-    assert plan(Size(width, height), parse_transform(query)).output.width <= min(width, asked)
+    fmt = FORMAT_NAMES[fm]
+    max_side = FORMATS[fmt].max_side if isinstance(fmt, Format) else None
+    output = plan(Size(width, height), parse_transform(query), max_side=max_side).output
+    assert output.width <= min(width, asked)
 
 
 @given(

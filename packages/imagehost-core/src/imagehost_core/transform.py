@@ -261,7 +261,9 @@ def negotiate(accept: str, *, animated: bool = False, side: int = 1) -> tuple[Fo
         animated: Whether the master has more than one frame.
         side: The longer side of the output, in pixels.
     """
-    fallback = (Format.GIF,) if animated else FALLBACK_FORMATS
+    usual = (Format.GIF,) if animated else FALLBACK_FORMATS
+    # Without one that is large enough, the error is that of the fallback.
+    fallback = tuple(fmt for fmt in usual if FORMATS[fmt].max_side >= side) or usual
     weights = {
         fmt: accept_weight(accept, fmt)
         for fmt in (*NAMED_FORMATS, *fallback)

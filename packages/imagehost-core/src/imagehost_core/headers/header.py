@@ -14,7 +14,7 @@ from attrs import Factory, define, field, frozen
 from attrs.validators import ge, instance_of
 
 from imagehost_core.errors import FieldError, ValidationError
-from imagehost_core.formats import Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.headers.further_images import NO_FURTHER_IMAGES, FurtherImages
 
 
@@ -135,29 +135,38 @@ class SourceLimits:
         frame_pixels: Pixels of one frame.
         total_pixels: Pixels of all frames.
         frames: Frames of an animation.
-        side: Width or height, in pixels.
+        side: Width or height, in pixels; less in formats that cannot hold as many.
+        animation_side: Width or height of an animation, in pixels.
         jpeg_scans: Scans of a JPEG.
     """
 
     frame_pixels: int = _positive(100_000_000)
     total_pixels: int = _positive(150_000_000)
     frames: int = _positive(1_000)
-    side: int = _positive(16_384)
+    side: int = _positive(65_535)
+    animation_side: int = _positive(16_384)
     jpeg_scans: int = _positive(100)
 
 
 DEFAULT_LIMITS = SourceLimits()
 """The limits of a host."""
 
-_LIMITS: tuple[tuple[Callable[[SourceLimits], int], Callable[[ImageHeader], int], str], ...] = (
-    (lambda limits: limits.side, lambda header: header.canvas_extent[0], "pixels of width"),
-    (lambda limits: limits.side, lambda header: header.canvas_extent[1], "pixels of height"),
-    (lambda limits: limits.frame_pixels, lambda header: header.frame_pixels, "pixels a frame"),
-    (lambda limits: limits.frames, lambda header: header.frames, "frames"),
-    (lambda limits: limits.total_pixels, lambda header: header.total_pixels, "pixels over all frames"),
-    (lambda limits: limits.jpeg_scans, lambda header: header.scans, "JPEG scans"),
+
+def _max_side(limits: SourceLimits, header: ImageHeader) -> int:
+    """Return the largest side: decoders refuse more of a format than its encoders write."""
+    most = FORMATS[header.format].max_side if header.frames == 1 else limits.animation_side
+    return min(limits.side, most)
+
+
+_LIMITS: tuple[tuple[Callable[[SourceLimits, ImageHeader], int], Callable[[ImageHeader], int], str], ...] = (
+    (_max_side, lambda header: header.canvas_extent[0], "pixels of width"),
+    (_max_side, lambda header: header.canvas_extent[1], "pixels of height"),
+    (lambda limits, _: limits.frame_pixels, lambda header: header.frame_pixels, "pixels a frame"),
+    (lambda limits, _: limits.frames, lambda header: header.frames, "frames"),
+    (lambda limits, _: limits.total_pixels, lambda header: header.total_pixels, "pixels over all frames"),
+    (lambda limits, _: limits.jpeg_scans, lambda header: header.scans, "JPEG scans"),
 )
-"""For each limit its value, the value of a header to compare, and their unit."""
+"""For each limit its value for a header, the value of the header to compare, and their unit."""
 
 
 def require_within_limits(header: ImageHeader, limits: SourceLimits) -> None:
@@ -167,9 +176,9 @@ def require_within_limits(header: ImageHeader, limits: SourceLimits) -> None:
         ValidationError: With one field error for each limit that the image exceeds.
     """
     errors = [
-        FieldError("image", f"at most {limit(limits):,} {unit}", f"{measure(header):,}")
+        FieldError("image", f"at most {limit(limits, header):,} {unit}", f"{measure(header):,}")
         for limit, measure, unit in _LIMITS
-        if measure(header) > limit(limits)
+        if measure(header) > limit(limits, header)
     ]
     if errors:
         raise ValidationError(errors=errors)

@@ -13,7 +13,7 @@ from math import exp, log
 from attrs import field, frozen
 from PIL import Image
 
-from imagehost_core.formats import Format
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import COPY_QUALITY
 from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, NO_OPTIONS, encode
 from imagehost_core.pixels.quantisation import DERIVATIVE_LUMA, quality_options
@@ -178,7 +178,8 @@ def make_derivatives(image: Image.Image, sizes: Sequence[Size], budget: ByteBudg
     encoding = AVIF if image.mode == "RGBA" else JPEG
     downscaled = [image]
     for size in sizes:
-        if size.pixels <= image.width * image.height * encoding.max_pixels:
+        can_be_read = max(size.width, size.height) <= FORMATS[encoding.format].max_side
+        if can_be_read and size.pixels <= image.width * image.height * encoding.max_pixels:
             downscaled.append(resize_to(downscaled[-1], size))
     has_copy = len(downscaled) > 1 and downscaled[1].size == image.size
     larger = [Size(*smaller.size) for smaller in downscaled[1:]]

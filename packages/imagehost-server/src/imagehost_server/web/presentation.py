@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from fractions import Fraction
+from math import isqrt
 from pathlib import PurePath
 
 from attrs import evolve, frozen
@@ -359,7 +360,7 @@ class ImagePresenter:
             self._download(image, width, fmt)
             for width in _below(image, WIDTHS)
             for fmt in formats
-            if max(width, _height(image, width)) <= FORMATS[fmt].max_side
+            if width <= _largest_width(image, width, fmt) or fmt is image.format
         )
 
 
@@ -440,6 +441,13 @@ def _below(image: Image | Size, widths: tuple[int, ...]) -> Iterator[int]:
     yield from (width for width in smaller if width * _height(image, width) <= MAX_OUTPUT_PIXELS)
     if len(smaller) < len(widths):
         yield image.width
+
+
+def _largest_width(image: Image, width: int, fmt: Format) -> int:
+    """Return the largest width up to another in which the host renders an image in a format; 0 for none."""
+    side = FORMATS[fmt].max_side
+    by_pixels = isqrt(MAX_OUTPUT_PIXELS * image.width // image.height)
+    return min(width, side, side * image.width // image.height, by_pixels)
 
 
 def _height(image: Image | Size, width: int) -> int:
