@@ -207,19 +207,23 @@ class UrlBuilder:
         return self.image(image, query, FORMATS[fmt].extensions[0])
 
     def links(self, image: Image) -> Links:
-        """Return snippets that embed an image, escaped for HTML, Markdown and BBCode."""
-        url, text = self.image(image), " ".join(image.description.split()) or image.filename
-        size = f'width="{image.width}" height="{image.height}"'
-        return Links(
-            url=url,
-            html=f'<img src="{escape(url)}" alt="{escape(text)}" {size}>',
-            markdown=f"![{_markdown(text)}]({url})",
-            bbcode=f"[img]{url}[/img]",
-        )
+        """Return snippets that embed an image."""
+        return embed_links(self.image(image), image.description, image.filename, image.width, image.height)
 
 
 NO_URLS = UrlBuilder()
 """The URLs of a host without a base URL."""
+
+
+def embed_links(url: str, description: str, filename: str, width: int, height: int) -> Links:
+    """Return snippets that embed the image at a URL, escaped for HTML, Markdown and BBCode."""
+    text = " ".join(description.split()) or filename
+    return Links(
+        url=url,
+        html=f'<img src="{escape(url)}" alt="{escape(text)}" width="{width}" height="{height}">',
+        markdown=f"![{_markdown(text)}]({url})",
+        bbcode=f"[img]{url}[/img]",
+    )
 
 
 def _require_url(url: str, setting: str) -> str:

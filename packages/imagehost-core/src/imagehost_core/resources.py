@@ -5,14 +5,15 @@ Every URL is built from the configured `base_url` and `cdn_url`, never from a re
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
-from attrs import fields, frozen
+from attrs import asdict, fields, frozen
 
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, ImageId
-from imagehost_core.models import Album, Image, Links, PublicAlbum
+from imagehost_core.models import Album, Image, Links, PublicAlbum, UrlBuilder, embed_links
 
 _WITHOUT_URLS = {"url": "", "thumb_url": "", "links": Links(url="", html="", markdown="", bbcode="")}
 """The values in the events of a host without a base URL."""
@@ -158,3 +159,45 @@ class PublicAlbumRecord(_Record):
     image_count: int
     cover_image_id: ImageId | None
     cover_url: str | None
+
+
+def with_current_urls(body: bytes, urls: UrlBuilder) -> bytes:
+    """Return a stored JSON body with URLs of the host's present `cdn_url` in its records.
+
+    What is stored to be sent later, a pending event or the response of an idempotent request, may have been
+    recorded before the host moved to another domain. Texts of users are not changed.
+
+    Args:
+        body: A JSON value that contains records at any depth; anything else is returned as it is.
+        urls: The builder of the host's URLs; without a base URL, nothing is changed.
+    """
+    if not urls or b'url":"' not in body:
+        return body
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return body
+    if not _replace_urls(value, f"{urls.cdn_url}/"):
+        return body
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+_URL_MEMBERS = ("url", "thumb_url", "cover_url")
+"""The members of records that are image URLs: below `cdn_url`, an id with an extension, and a query."""
+
+
+def _replace_urls(value: Any, prefix: str) -> bool:
+    """Let the image URLs of all records in a JSON value begin with a prefix; return whether one did not."""
+    if isinstance(value, list):
+        return sum(_replace_urls(item, prefix) for item in value) > 0
+    if not isinstance(value, dict):
+        return False
+    if "id" not in value:
+        return sum(_replace_urls(item, prefix) for item in value.values()) > 0
+    former = {name: value[name] for name in _URL_MEMBERS if value.get(name)}
+    current = {name: prefix + url.rpartition("/")[2] for name, url in former.items()}
+    value.update(current)
+    if "links" in value:
+        parts = (value[name] for name in ("description", "filename", "width", "height"))
+        value["links"] = asdict(embed_links(value["url"], *parts))
+    return current != former

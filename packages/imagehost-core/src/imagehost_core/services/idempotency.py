@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Protocol
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from imagehost_core._util.clock import Clock, to_micros
 from imagehost_core.coordination.locks import stripe
@@ -21,6 +21,7 @@ from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ConflictError, UnavailableError, quote_value
 from imagehost_core.ids import AccountId
 from imagehost_core.models import Account
+from imagehost_core.resources import with_current_urls
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage.image_files import ImageFiles
 
@@ -65,7 +66,7 @@ class IdempotentRequest:
     """A request under an idempotency key, while it is in progress.
 
     Attributes:
-        response: The response of an earlier attempt, or `None`: run the request.
+        response: The response of an earlier attempt, with today's URLs, or `None`: run the request.
     """
 
     _records: Repositories = field(repr=False)
@@ -157,4 +158,7 @@ class IdempotencyService:
             return IdempotentRequest(self._records, account_id, key)
         if record.fingerprint != fingerprint:
             raise ConflictError.of("Idempotency-Key", "a new key for another request", quote_value(key))
-        return IdempotentRequest(self._records, account_id, key, record.response)
+        response = record.response
+        if response is not None:
+            response = evolve(response, body=with_current_urls(response.body, self._records.urls))
+        return IdempotentRequest(self._records, account_id, key, response)

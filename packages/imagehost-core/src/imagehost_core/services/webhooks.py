@@ -24,6 +24,7 @@ from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_core.observer import DeliveryAttempted
+from imagehost_core.resources import with_current_urls
 from imagehost_core.services.references import DeliveryRef, Owner, WebhookRef, get_account, webhook_id_of
 from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.settings import WebhookSettings
@@ -327,7 +328,8 @@ class WebhookService:
             due = leases.lease_due(transaction, now, duration, load, sender_slot) if load.free else ()
         for _, attempt in reports:
             self._env.observe(DeliveryAttempted(attempt.succeeded, attempt.duration_ms / 1_000))
-        return tuple(due)
+        urls = self._records.urls
+        return tuple(attrs.evolve(leased, body=with_current_urls(leased.body, urls)) for leased in due)
 
     def is_any_due(self) -> bool:
         """Return whether a delivery can be leased now: a short read of an index, without a lock."""

@@ -77,7 +77,7 @@ class LeasedDelivery:
         delivery: The delivery before this attempt.
         webhook: The webhook that it is sent to.
         secrets: The signing secrets, newest first.
-        body: The request body; the same bytes at each attempt.
+        body: The request body; the same bytes at each attempt, unless the host's URLs have changed meanwhile.
         lease_expires_at: When the lease expires.
     """
 

@@ -21,9 +21,13 @@ from imagehost_core.models import UrlBuilder
 
 @frozen
 class Repositories:
-    """The records of a host: a database and the repository of each kind of record in it."""
+    """The records of a host: a database and the repository of each kind of record in it.
+
+    `urls` builds the URLs of images, also in what was stored to be sent later.
+    """
 
     database: Database = field(repr=False)
+    urls: UrlBuilder
     accounts: AccountRepository
     albums: AlbumRepository
     images: ImageRepository
@@ -57,6 +61,7 @@ class Repositories:
         webhooks = WebhookRepository(database)
         return cls(
             database,
+            urls,
             AccountRepository(database),
             AlbumRepository(database, urls),
             ImageRepository(database, urls),
