@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
+from pathlib import Path
 from xml.etree import ElementTree
 
 import attrs
@@ -26,7 +29,8 @@ def entries(client: httpx2.Client, path: str) -> tuple[ElementTree.Element, list
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("application/atom+xml")
     feed = ElementTree.fromstring(response.content)
-    return feed, [entry.findtext(f"{ATOM}id", "") for entry in feed.iter(f"{ATOM}entry")]
+    links = (entry.find(f"{ATOM}link[@rel='alternate']") for entry in feed.iter(f"{ATOM}entry"))
+    return feed, [link.get("href", "") for link in links if link is not None]
 
 
 def test_the_feed_has_the_newest_public_images_and_texts_are_escaped(
@@ -36,9 +40,9 @@ def test_the_feed_has_the_newest_public_images_and_texts_are_escaped(
     text = "<b>&\"' 🐈"
     image = host.upload(make_image(64, 48), owner=owner, filename="cat.png", description=text)
     private = host.upload(make_image(64, 48), owner=owner, is_public=False)
-    feed, ids = entries(visitor, "/feed.xml")
-    assert ids[0] == f"{SITE}/i/{image.id}"
-    assert f"{SITE}/i/{private.id}" not in ids
+    feed, pages = entries(visitor, "/feed.xml")
+    assert pages[0] == f"{SITE}/i/{image.id}"
+    assert f"{SITE}/i/{private.id}" not in pages
     entry = next(feed.iter(f"{ATOM}entry"))
     assert entry.findtext(f"{ATOM}title") == text
     links = {link.get("rel"): link.get("href") for link in entry.iter(f"{ATOM}link")}
@@ -52,12 +56,60 @@ def test_an_album_has_a_feed_while_it_is_public(host: ImageHost, visitor: httpx2
     album = host.albums.create("Trip & Co", owner=owner)
     image = host.upload(make_image(64, 48), owner=owner, album_id=album.id)
     other = host.upload(make_image(64, 48), owner=owner)
-    feed, ids = entries(visitor, f"/a/{album.id}/feed.xml")
-    assert (feed.findtext(f"{ATOM}title"), ids) == ("Trip & Co", [f"{SITE}/i/{image.id}"])
-    assert other.id not in str(ids)
+    feed, pages = entries(visitor, f"/a/{album.id}/feed.xml")
+    assert (feed.findtext(f"{ATOM}title"), pages) == ("Trip & Co", [f"{SITE}/i/{image.id}"])
+    assert other.id not in str(pages)
     assert f'href="/a/{album.id}/feed.xml"' in visitor.get(f"/a/{album.id}").text
     host.albums.update(album.id, owner=owner, is_public=False)
     assert visitor.get(f"/a/{album.id}/feed.xml").status_code == 404
+
+
+def test_the_ids_in_a_feed_stay_when_the_site_moves_to_another_domain(tmp_path: Path) -> None:
+    found = []
+    for domain in ("old.example", "new.example"):
+        settings = attrs.evolve(SETTINGS, base_url=f"https://{domain}/v1")
+        with ImageHost.open(tmp_path, settings=settings) as host:
+            if domain == "old.example":
+                album = host.albums.create("Trip", owner="admin")
+                host.upload(make_image(64, 48), owner="admin", album_id=album.id)
+            with serving(host, settings) as origin:
+                for path in ("/feed.xml", f"/a/{album.id}/feed.xml"):
+                    feed = ElementTree.fromstring(httpx2.get(origin + path).content)
+                    found.append([each.text or "" for each in feed.iter(f"{ATOM}id")])
+                    assert f"https://{domain}/i/" in ElementTree.tostring(feed, "unicode")
+    gallery, of_album = found[:2]
+    assert found == [gallery, of_album] * 2
+    assert len({*gallery, *of_album}) == 3, "one id for the gallery, one for the album, one for the image"
+    assert all(re.fullmatch(r"tag:[0-9a-z.-]+,\d{4}:[\w/]+", each) for each in gallery + of_album)
+
+
+POLLED = ("/feed.xml", "/a/{album}/feed.xml", "/sitemap.xml", f"/oembed?url={SITE}/i/{{image}}")
+"""What programs poll."""
+
+
+@pytest.mark.parametrize("template", POLLED)
+def test_what_programs_poll_is_304_until_it_changes(
+    host: ImageHost, visitor: httpx2.Client, template: str
+) -> None:
+    album = host.albums.create("Polled", owner="admin")
+    image = host.upload(make_image(64, 48), owner="admin", album_id=album.id)
+    path = template.format(album=album.id, image=image.id)
+    first = visitor.get(path)
+    etag = first.headers["etag"]
+    assert parsedate_to_datetime(first.headers["last-modified"]) <= host.now()
+    for condition in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+        for method in ("GET", "HEAD"):
+            response = visitor.request(method, path, headers={"If-None-Match": condition})
+            assert (response.status_code, response.content) == (304, b"")
+            for name in ("etag", "cache-control", "vary", "last-modified"):
+                assert response.headers[name] == first.headers[name]
+            assert "content-length" not in response.headers
+    since = {"If-Modified-Since": format_datetime(host.now(), usegmt=True)}
+    host.images.delete(image.id)
+    for headers in (since, {"If-None-Match": etag}):
+        response = visitor.get(path, headers=headers)
+        assert response.status_code == (404 if "oembed" in path else 200)
+        assert response.status_code == 404 or image.id not in response.text
 
 
 def test_characters_that_xml_has_not_are_left_out_of_feeds(host: ImageHost, visitor: httpx2.Client) -> None:
@@ -65,8 +117,8 @@ def test_characters_that_xml_has_not_are_left_out_of_feeds(host: ImageHost, visi
     album = host.albums.create(f"a{text}b", owner="admin")
     image = host.upload(make_image(64, 48), owner="admin", album_id=album.id, description=f"c{text}d")
     for path in ("/feed.xml", f"/a/{album.id}/feed.xml"):
-        feed, ids = entries(visitor, path)
-        assert ids[0] == f"{SITE}/i/{image.id}"
+        feed, pages = entries(visitor, path)
+        assert pages[0] == f"{SITE}/i/{image.id}"
     assert feed.findtext(f"{ATOM}title", "").split() == ["a", "\x7f\ufffd🐈b"]
 
 

@@ -19,6 +19,7 @@ from imagehost_core.errors import HostClosedError
 from imagehost_core.headers.camera import CameraData, read_camera_data
 from imagehost_core.headers.scanner import read_metadata
 from imagehost_core.ids import Random
+from imagehost_core.installation import InstallationRecord
 from imagehost_core.lists import PageKeywords
 from imagehost_core.maintenance.backup import BackupService
 from imagehost_core.maintenance.check.findings import Finding, ProgressCallback
@@ -66,7 +67,7 @@ from imagehost_core.workers.executor import ImageExecutor
 
 FIRST_ACCOUNT = "admin"
 """The account that is created in a new data directory: the first operator."""
-_KEPT = frozenset({"_context", "path", "settings", "urls"})
+_KEPT = frozenset({"_context", "installation", "path", "settings", "urls"})
 """The attributes of a host that stay when it is closed."""
 
 
@@ -80,6 +81,7 @@ class ImageHost:
     Attributes:
         path: The data directory.
         settings: The settings it was opened with.
+        installation: The record of the installation; restored data keep its `id`.
         urls: Builder of image URLs from the settings `base_url` and `cdn_url`.
         images: Get, list, update and delete images; signed URLs.
         albums: Albums and their images.
@@ -149,6 +151,7 @@ class ImageHost:
         self.path: Path = context.layout.root
         self.settings = settings
         self.urls: UrlBuilder = context.urls
+        self.installation: InstallationRecord = installation.record
         self.delivery = ImageResolver(records, files, rendering, signing_keys, settings.delivery, env.clock)
         signer = UrlSigner(signing_keys, self.delivery, self.urls, settings.delivery, env.clock)
         self.images = ImageService(records, files, deleter, signer, units, env.clock)

@@ -68,7 +68,9 @@ class RawResponse:
 
     async def send(self, send: Send) -> None:
         """Send the response as ASGI messages."""
-        headers = [*_encode_headers(self.headers), (b"content-length", b"%d" % len(self.body))]
+        headers = list(_encode_headers(self.headers))
+        if self.status != 304:  # Its length would be that of the body that is not sent (RFC 9110, 8.6).
+            headers.append((b"content-length", b"%d" % len(self.body)))
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import wraps
+from hashlib import sha256
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, quote, urlsplit
@@ -29,7 +31,14 @@ from imagehost_core.uploads import MAX_DESCRIPTION
 from imagehost_server.auth.cookies import csrf_token, session_cookie
 from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.http.body import read_body, unsupported_media_type
-from imagehost_server.http.responses import error_response, log_cause, to_api_error, to_litestar
+from imagehost_server.http.conditional import http_date, is_not_modified
+from imagehost_server.http.responses import (
+    RawResponse,
+    error_response,
+    log_cause,
+    to_api_error,
+    to_litestar,
+)
 from imagehost_server.routes.handler import ApiRequest
 from imagehost_server.web.assets import asset_path, logo
 from imagehost_server.web.catalog import Texts, choose_language, texts_of
@@ -71,7 +80,8 @@ class WebRequest(ApiRequest):
         return identity
 
     @property
-    def _is_public(self) -> bool:
+    def is_public(self) -> bool:
+        """Whether the page shows what is public."""
         return self.scope["state"].get("is_public") is True
 
     @property
@@ -107,10 +117,28 @@ class WebRequest(ApiRequest):
             values: The values that the template uses, beside those of every page.
         """
         status = failure.status if failure else status
+        web = self.settings.web
+        return Template(
+            template,
+            context={**self._common_values(status, failure), **values},
+            status_code=status,
+            media_type=HTML,
+            headers=page_headers(
+                self.settings.delivery_url, self.viewer, public=self.is_public, listed=web.listed
+            ),
+        )
+
+    def render_text(self, template: str, /, **values: object) -> str:
+        """Return the text of a template, with the values of every page."""
+        engine = self.app.template_engine
+        assert engine is not None
+        return str(engine.get_template(template).render(**self._common_values(200, None), **values))
+
+    def _common_values(self, status: int, failure: ImageHostError | None) -> dict[str, object]:
         web, identity, viewer = self.settings.web, self.identity, self.viewer
         root = self.settings.root_path
         outcome = self.query_params.get(OUTCOME_PARAMETER, "")
-        common: dict[str, object] = {
+        return {
             "address": root + reopened_path(self.scope["path"]) if self.method == "POST" else "",
             "api": urlsplit(self.settings.base_url).path,
             "asset": lambda name: root + asset_path(name, web),
@@ -127,15 +155,36 @@ class WebRequest(ApiRequest):
             "t": self.texts,
             "viewer": viewer,
         }
-        return Template(
-            template,
-            context={**common, **values},
-            status_code=status,
-            media_type=HTML,
-            headers=page_headers(
-                self.settings.delivery_url, viewer, public=self._is_public, listed=web.listed
-            ),
-        )
+
+
+def render_for_programs(
+    request: WebRequest, template: str, media_type: str, last_modified: datetime, **values: object
+) -> Response[Any]:
+    """Return what `for_programs` does, of a template."""
+    body = request.render_text(template, **values).encode()
+    return for_programs(request, body, media_type, last_modified)
+
+
+def for_programs(request: WebRequest, body: bytes, media_type: str, last_modified: datetime) -> Response[Any]:
+    """Return what a program polls, such as a feed, or 304 if the program has it.
+
+    Only `If-None-Match` is evaluated: an image that was deleted changes the body, but no time in it.
+
+    Args:
+        request: The request.
+        body: The representation; the entity tag is its hash.
+        media_type: Its media type.
+        last_modified: The last change of what it shows.
+    """
+    etag = f'"{sha256(body).hexdigest()[:32]}"'
+    web = request.settings.web
+    headers = page_headers(
+        request.settings.delivery_url, request.viewer, public=request.is_public, listed=web.listed
+    )
+    fields = {"etag": etag, "last-modified": http_date(last_modified), **headers}
+    if is_not_modified(etag, last_modified, request.headers.get("if-none-match"), None):
+        return to_litestar(RawResponse(304, b"", tuple(fields.items())))
+    return to_litestar(RawResponse(200, body, (("content-type", media_type), *fields.items())))
 
 
 def page(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
 from litestar import Response
 from litestar.params import FromPath
 
-from imagehost_core import to_rfc3339
+from imagehost_core import ImageHost, to_rfc3339
 from imagehost_core.errors import NotFoundError
 from imagehost_core.formats import FORMATS, UPLOADABLE
+from imagehost_core.models import Image
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.assets import logo
-from imagehost_server.web.page import WebRequest, page
+from imagehost_server.web.page import WebRequest, page, render_for_programs
 from imagehost_server.web.pages.public import iter_gallery, read_gallery
 from imagehost_server.web.presentation import ImagePresenter, alt_text
 
@@ -44,14 +46,15 @@ async def album_feed(request: WebRequest, album_id: FromPath[str]) -> Response[A
 
 async def _feed(request: WebRequest, path: str, album_id: str | None) -> Response[Any]:
     listed = await request.executors.reads.run(read_gallery, request, None, album_id, FEED_IMAGES)
-    album, images, urls = listed.album, listed.items, request.host.urls
-    presenter, site = ImagePresenter(urls, request.settings.delivery), request.settings.site_url
+    album, images, host = listed.album, listed.items, request.host
+    presenter, site = ImagePresenter(host.urls, request.settings.delivery), request.settings.site_url
     entries = [
         {
+            "id": _tag(host, f"images/{image.id}"),
             "title": _xml_text(alt_text(image)),
             "page": f"{site}/i/{image.id}",
             "time": to_rfc3339(image.created_at),
-            "image": urls.image(image),
+            "image": host.urls.image(image),
             "type": image.mime_type,
             "size": image.size,
             "shown": presenter.card_images(image)[0],
@@ -59,17 +62,30 @@ async def _feed(request: WebRequest, path: str, album_id: str | None) -> Respons
         }
         for image in images
     ]
-    updated = images[0].created_at if images else request.host.now()
-    response = request.render(
+    return render_for_programs(
+        request,
         "feed.xml",
+        "application/atom+xml",
+        _last_modified(host, images),
+        id=_tag(host, f"albums/{album.id}" if album else "gallery"),
         title=_xml_text(album.name if album else request.settings.web.site_name),
         url=f"{site}{path}",
         feed_url=f"{site}{path.rstrip('/')}/feed.xml",
-        updated=to_rfc3339(updated),
+        updated=to_rfc3339(images[0].created_at if images else host.installation.created_at),
         entries=entries,
     )
-    response.media_type = "application/atom+xml"
-    return response
+
+
+def _tag(host: ImageHost, name: str) -> str:
+    """Return the permanent id of something of a host (RFC 4151): it does not depend on the site's domain.
+
+    Its authority is the id of the installation, which restored data keep, below a domain that is never used.
+    """
+    return f"tag:{host.installation.id}.invalid,2026:{name}"
+
+
+def _last_modified(host: ImageHost, images: Sequence[Image]) -> datetime:
+    return max((image.updated_at for image in images), default=host.installation.created_at)
 
 
 def _xml_text(text: str) -> str:
@@ -84,10 +100,14 @@ async def sitemap(request: WebRequest) -> Response[Any]:
         raise NotFoundError("expected a site whose pages may be listed (IMAGEHOST_WEB_LISTED)")
 
     images = await request.executors.reads.run(lambda: list(islice(iter_gallery(request), SITEMAP_IMAGES)))
-    pages = [(image.id, to_rfc3339(image.updated_at), request.host.urls.image(image)) for image in images]
-    response = request.render("sitemap.xml", site_url=request.settings.site_url, pages=pages)
-    response.media_type = "application/xml"
-    return response
+    return render_for_programs(
+        request,
+        "sitemap.xml",
+        "application/xml",
+        _last_modified(request.host, images),
+        site_url=request.settings.site_url,
+        pages=[(image.id, to_rfc3339(image.updated_at), request.host.urls.image(image)) for image in images],
+    )
 
 
 @page("/manifest.webmanifest", json=True)

@@ -22,8 +22,7 @@ from imagehost_core.errors import (
 from imagehost_core.formats import FORMATS
 from imagehost_core.ids import parse_album_id
 from imagehost_core.models import GalleryPage, Image, UrlBuilder
-from imagehost_server.http.responses import RawResponse, to_litestar
-from imagehost_server.web.page import WebRequest, page
+from imagehost_server.web.page import WebRequest, for_programs, page
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, read_camera_data
 from imagehost_server.web.presentation import (
     PUBLIC_FACTS,
@@ -131,13 +130,7 @@ async def oembed(request: WebRequest) -> Response[Any]:
         "thumbnail_width": cards[-1].width,
         "thumbnail_height": cards[-1].height,
     }
-    headers = (
-        ("content-type", "application/json"),
-        ("cache-control", "no-cache" if request.viewer is None else "no-store"),
-        ("vary", "Accept-Language, Cookie"),
-        ("x-content-type-options", "nosniff"),
-    )
-    return to_litestar(RawResponse(200, json.dumps(description).encode(), headers))
+    return for_programs(request, json.dumps(description).encode(), "application/json", image.updated_at)
 
 
 async def _show(request: WebRequest, template: str, album_id: str | None = None) -> Response[Any]:
