@@ -23,6 +23,7 @@ TESTS: Mapping[str, Mapping[str, str]] = {
     "outside/browser/test_browser_uploads.py": {
         "docs/examples/browser_fetch.html": "test_fetch_uploads_and_shows_images",
         "docs/examples/browser_filepond.html": "test_filepond_uploads_and_shows_images",
+        "docs/examples/browser_uploaders.js": "test_an_uploader_of_another_origin_uploads_and_shows_images",
         "docs/examples/browser_uppy.js": "test_uppy_uploads_a_request_for_each_file",
         "docs/examples/browser_uppy_bundle.js": "test_uppy_uploads_all_files_in_one_request",
     },

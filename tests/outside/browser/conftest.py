@@ -31,6 +31,19 @@ VERSIONS = {
 }
 """The npm packages that the pages load; `esbuild` makes one script of those that consist of modules."""
 
+UPLOADERS = {
+    "antd": "5.29.3",
+    "blueimp-file-upload": "10.32.0",
+    "dropzone": "6.3.5",
+    "element-plus": "2.14.8",
+    "fine-uploader": "5.16.2",
+    "plupload": "2.3.9",
+}
+"""The npm packages of uploaders that the page on browser uploads has a section for."""
+
+FRAMEWORKS = {"jquery": "3.7.1", "react": "18.3.1", "react-dom": "18.3.1", "vue": "3.5.45"}
+"""The npm packages that some of them need."""
+
 PLACEHOLDERS = ("https://images.example.com/v1", "ihk_TOKEN")
 """Base URL and token in the documented examples."""
 
@@ -44,6 +57,13 @@ NO_LIMITS = {
 def npm_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory `node_modules` with the packages of `VERSIONS`."""
     return install_npm(tmp_path_factory.mktemp("pages"), VERSIONS)
+
+
+@pytest.fixture(scope="session")
+def uploader_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory `node_modules` with the packages of `UPLOADERS`."""
+    versions = {**UPLOADERS, **FRAMEWORKS, "esbuild": VERSIONS["esbuild"]}
+    return install_npm(tmp_path_factory.mktemp("uploaders"), versions)
 
 
 @frozen

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.outside.browser.conftest import VERSIONS, Pages
+from tests.outside.browser.conftest import UPLOADERS, VERSIONS, Pages
 from tests.outside.conftest import PROPERTY
 from tests.waiting import PATIENCE
 
@@ -80,13 +81,18 @@ def start_row(record_property: Callable[[str, object], None], page: Page) -> Cal
 
 def open_uppy(page: Page, pages: Pages, npm_packages: Path, name: str, script: str) -> None:
     """Bundle a script that imports Uppy, and open a page with it."""
-    source = npm_packages.parent / f"{name}.js"
-    source.write_text(script, encoding="utf-8")
-    esbuild = str(npm_packages / ".bin" / "esbuild")
-    command = [esbuild, str(source), "--bundle", f"--outfile={pages.directory}/{name}.js"]
-    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+    bundle(pages, npm_packages, name, script)
     (pages.directory / f"{name}.html").write_text(UPPY_PAGE.format(name=name), encoding="utf-8")
     page.goto(f"{pages.cross_site}/{name}.html")
+
+
+def bundle(pages: Pages, node_modules: Path, name: str, script: str) -> None:
+    """Make one script of a module and of the packages that it imports, beside the pages."""
+    source = node_modules.parent / f"{name}.js"
+    source.write_text(script, encoding="utf-8")
+    esbuild = str(node_modules / ".bin" / "esbuild")
+    command = [esbuild, str(source), "--bundle", f"--outfile={pages.directory}/{name}.js"]
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
 
 
 def open_filepond(page: Page, pages: Pages, npm_packages: Path, name: str, text: str) -> None:
@@ -173,4 +179,32 @@ def test_filepond_uploads_and_shows_images(
         replace["data.url"] = "data.images[0].url"
     open_filepond(page, pages, npm_packages, "filepond", example("browser_filepond.html", replace))
     page.set_input_files("input.filepond--browser", image_files)
+    row.require_images(page, server, [80, 90])
+
+
+UPLOADER_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Upload</title></head>
+<body><form id="uploader">Upload</form><div id="images"></div><script src="{name}.js"></script>
+</body></html>"""
+SECTION = re.compile(r"// --8<-- \[start:([\w-]+)\]\n(.*?)// --8<-- \[end:", re.DOTALL)
+
+
+@pytest.mark.parametrize("package", UPLOADERS)
+def test_an_uploader_of_another_origin_uploads_and_shows_images(
+    page: Page,
+    pages: Pages,
+    server: RunningServer,
+    uploader_packages: Path,
+    example: Example,
+    start_row: Callable[[str, str], Row],
+    image_files: list[FilePayload],
+    package: str,
+) -> None:
+    """What an uploader adds to its requests by default is allowed by the preflight response."""
+    row = start_row(package, UPLOADERS[package])
+    sections = dict(SECTION.findall(example("browser_uploaders.js")))
+    assert sections.keys() == {"common", *UPLOADERS}
+    bundle(pages, uploader_packages, package, sections["common"] + sections[package])
+    (pages.directory / f"{package}.html").write_text(UPLOADER_PAGE.format(name=package), encoding="utf-8")
+    page.goto(f"{pages.cross_site}/{package}.html")
+    page.set_input_files("input[type=file]", image_files)
     row.require_images(page, server, [80, 90])

@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 
 RawHeaders = list[tuple[bytes, bytes]]
 
-REQUEST_HEADERS = ("Authorization", "Content-Type", "Idempotency-Key")
-"""Request headers that pages may set."""
+REQUEST_HEADERS = (
+    "Accept",
+    "Authorization",
+    "Cache-Control",
+    "Content-Type",
+    "Idempotency-Key",
+    "X-Requested-With",
+)
+"""Request headers that pages may set; `Cache-Control` and `X-Requested-With` are those of uploaders."""
 
 EXPOSED_HEADERS = (
     "Idempotent-Replayed",
