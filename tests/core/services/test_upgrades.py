@@ -45,6 +45,7 @@ RELEASED = {
     "public_words": ("8e81a1893e512e7d", "8e81a1893e512e7d"),
     "format_index": ("e837e000fe9ab8b6", "e837e000fe9ab8b6"),
     "taken_times": ("d3bccfeabd2d02dd", "bd29da27fcff5117"),
+    "folded_words": ("4c1629b760385670", "fe5befc2f668946e"),
 }
 """The first digits of the SHA-256 of each released migration, for SQLite and for PostgreSQL."""
 WITH_FORMAT_1 = 1
@@ -145,6 +146,40 @@ def test_the_migration_of_public_words_indexes_the_public_images(
             transaction.execute(statement, {})
     assert len(host.gallery(q="webp").items) == 6
     assert host.gallery(q="private").items == host.gallery(q="secret").items == ()
+    assert list(host.check()) == []
+
+
+UNFOLDED = {
+    "Łódź Tromsø Ærø Œuvre Þórr Ħamrun Đà": "łodz tromsø ærø œuvre þorr ħamrun đa",
+    "שָׁלוֹם": "שָׁלוֹם",
+    "مُحَمَّد الأُردن": "مُحَمَّد الأُردن",
+    "Straße 東京": "strasse 東 京",
+}
+"""Descriptions, and their words as the versions before `folded_words` stored them."""
+
+
+def test_the_migration_of_folded_words_indexes_letters_and_marks_as_this_version(
+    opened: Callable[..., ImageHost], stores: Callable[[ImageHost], HostContext]
+) -> None:
+    host = opened()
+    image_ids = {text: host.upload(PNG, owner="admin", description=text).id for text in UNFOLDED}
+    account, database = host.accounts.get("admin"), stores(host).records.database
+    migrations = postgres_migrations if database.dialect.is_shared else sqlite_migrations
+    with database.transaction() as transaction:
+        for text, words in UNFOLDED.items():
+            tokens = (f"{number}x{word}" for number in (account.id, 0) for word in words.split())
+            transaction.execute(
+                "UPDATE image_words SET description = :words "
+                "WHERE rowid = (SELECT number FROM images WHERE id = :id)",
+                {"words": " ".join(tokens), "id": image_ids[text]},
+            )
+    assert host.gallery(q="lodz").items == host.gallery(q="محمد").items == ()
+    with database.transaction() as transaction:
+        for statement in migrations["folded_words"]:
+            transaction.execute(statement, {})
+    for typed, text in zip(("lodz hamrun", "שלום", "محمد", "東京"), UNFOLDED, strict=True):
+        assert [image.id for image in host.gallery(q=typed)] == [image_ids[text]]
+        assert [image.id for image in host.images.list(owner="admin", q=typed)] == [image_ids[text]]
     assert list(host.check()) == []
 
 

@@ -184,11 +184,29 @@ def _parse_cursor(cursor: str, errors: list[FieldError]) -> CursorPosition | Non
 #
 # Emoji and the characters of writing systems without spaces between words are a word each, so that a
 # search finds any part of their text as a sequence of words. Skin tones and variation selectors do not
-# count.
+# count. A change here needs a migration of the index, as `imagehost_core.db.schema` has one for FOLDED.
 
 _ASCII_WORD = re.compile(r"[0-9a-z]+", re.ASCII)
-_IGNORED = re.compile("[\u0300-\u036f\ufe00-\ufe0f]")
+MARKS = (
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew points and accents
+    "\u0640\u064b-\u065f\u0670"  # Arabic elongation, vowel signs and hamza above or below a letter
+)
+"""Ranges of characters that are optional in writing, beside the diacritics of European scripts."""
+_IGNORED = re.compile(f"[\u0300-\u036f\ufe00-\ufe0f{MARKS}]")
 """Diacritics and variation selectors."""
+FOLDED = {
+    "ø": "o",
+    "ł": "l",
+    "đ": "d",
+    "ħ": "h",
+    "æ": "ae",
+    "œ": "oe",
+    "þ": "th",
+    "ð": "d",
+    "ı": "i",
+}
+"""What people type for letters that have no decomposition; casefolding replaces ß by ss."""
+_FOLDED = str.maketrans(FOLDED)
 _WITHOUT_SPACES = re.compile(
     "["
     "\u0e00-\u0eff"  # Thai, Lao
@@ -217,9 +235,8 @@ def is_whole_word(word: str) -> bool:
 
 
 def _fold(text: str) -> str:
-    # The capital letter of the Turkish dotless i is that of i.
-    decomposed = normalize("NFKD", normalize("NFKD", text).casefold()).replace("ı", "i")
-    return normalize("NFC", _IGNORED.sub("", decomposed))
+    decomposed = normalize("NFKD", normalize("NFKD", text).casefold())
+    return normalize("NFC", _IGNORED.sub("", decomposed).translate(_FOLDED))
 
 
 def _split(text: str) -> Iterator[str]:
