@@ -23,7 +23,7 @@ from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, StorageState
 
 pytestmark = pytest.mark.external
 
@@ -157,3 +157,76 @@ def walk(page: Page) -> list[str]:
         missing = [expected[stop] for stop in order if stop not in reached]
         wrong.append(f"expected all elements in order but received {reached}; missing: {missing}")
     return wrong
+
+
+def shown_by(page: Page) -> str:
+    """Return the path of the image that has the focus."""
+    return str(page.evaluate("document.activeElement.pathname"))
+
+
+@pytest.mark.parametrize(
+    ("path", "item"), [("/albums/1", "li"), ("/images?view=list", "tbody tr"), ("/", "li")]
+)
+def test_a_list_is_one_tab_stop_in_which_the_arrow_keys_move(
+    open_tab: OpenTab, origin: str, session_cookies: StorageState, path: str, item: str
+) -> None:
+    page = open_tab(storage_state=session_cookies, **LIGHT).page
+    page.goto(origin + path)
+    links = page.locator(f"#grid {item} a:first-of-type")
+    page.wait_for_function("() => document.querySelector('#grid a[tabindex]')")
+    paths = links.evaluate_all("(all) => [...new Set(all.map((each) => each.pathname))]")
+    assert page.locator("#grid [tabindex='0'], #grid :not([tabindex]):is(a, input)").count() == 1
+    links.first.focus()
+    for key, index in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", -1), ("Home", 0)):
+        page.keyboard.press(key)
+        assert shown_by(page) == paths[index], key
+    page.keyboard.press("ArrowDown")
+    below = page.evaluate("document.activeElement.getBoundingClientRect().top")
+    assert below > page.evaluate("document.querySelector('#grid a').getBoundingClientRect().top")
+    page.keyboard.press("ArrowUp")
+    assert shown_by(page) == paths[0]
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('#grid')") is None
+    page.keyboard.press("Shift+Tab")
+    assert shown_by(page) == paths[0]
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_images_are_selected_opened_and_deleted_by_the_keyboard_which_is_announced(
+    open_tab: OpenTab, origin: str, session_cookies: StorageState, language: str
+) -> None:
+    page = open_tab(storage_state=session_cookies, viewport=WIDE, locale=language).page
+    page.goto(f"{origin}/albums/1")
+    page.locator("#grid input").first.wait_for()
+    selected, announced = page.locator("#grid .selected"), page.locator("#announced")
+    count = page.locator("#grid li").count()
+    page.locator("#grid a").first.focus()
+    page.keyboard.press(" ")
+    assert selected.count() == 1
+    name = page.locator("#grid img").first.get_attribute("alt")
+    word = "ausgewählt" if language == "de" else "selected"
+    assert announced.inner_text() == f"{name}: {word}. 1 {word}"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Shift+ ")
+    assert selected.count() == 3
+    page.keyboard.press("Escape")
+    assert selected.count() == 0
+    page.keyboard.press("Control+a")
+    assert selected.count() == count
+    assert str(count) in announced.inner_text()
+    # The bar of actions comes before the list.
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.dataset.action") == "delete"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Delete")
+    page.locator("#grid li:visible").first.wait_for(state="hidden")
+    page.keyboard.press("Enter")
+    assert page.locator("#grid li:visible").count() == count
+    page.locator("#grid a").first.focus()
+    page.keyboard.press("i")
+    page.locator("dialog.lightbox .info dl").first.wait_for()
+    page.keyboard.press("i")
+    assert not page.locator("dialog.lightbox .info").is_visible()
+    page.keyboard.press("Escape")
+    assert shown_by(page) == page.evaluate("document.querySelector('#grid a').pathname")

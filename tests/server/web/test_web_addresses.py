@@ -62,6 +62,7 @@ def test_an_unknown_path_and_a_wrong_method_are_pages_of_the_session(
     assert '<span class="name">admin</span>' in page.text
     assert "admin" not in of_visitor.text
     assert page.headers["cache-control"] == "no-store"
+    assert ("allow" in page.headers) is (status == 405)
     response = owner.request(method, path, headers={"Accept": "application/json"})
     assert response.json()["success"] is False
 

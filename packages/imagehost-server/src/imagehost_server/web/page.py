@@ -356,6 +356,8 @@ def error_page(request: WebRequest, error: Exception) -> Response[Any]:
     response.headers["cache-control"] = "no-store"
     if isinstance(api_error, RateLimitError | UnavailableError) and api_error.retry_after:
         response.headers["retry-after"] = str(api_error.retry_after)
+    if isinstance(api_error, MethodNotAllowedError):
+        response.headers["allow"] = api_error.allowed
     return response
 
 

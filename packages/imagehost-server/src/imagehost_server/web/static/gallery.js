@@ -1,5 +1,6 @@
 // The gallery: placeholders, more images as the page is scrolled, and a lightbox.
 
+import { mountKeyboard } from "./keyboard.js";
 import { mountLightbox } from "./lightbox.js";
 import { rememberList } from "./neighbours.js";
 import { scrollEndlessly } from "./scroll.js";
@@ -11,5 +12,6 @@ const grid = document.getElementById("grid");
 if (grid) {
   showPlaceholders(grid);
   rememberList(grid);
+  mountKeyboard(grid);
   mountLightbox(grid, texts, scrollEndlessly(grid, texts));
 }

@@ -47,6 +47,12 @@ export async function mountLightbox(grid, texts, restored) {
     history.pushState({ ...history.state, lightbox: true }, "", `#${idOf(anchor)}`);
     showUrl();
   });
+  grid.addEventListener("keydown", (event) => {
+    const anchor = event.target.closest("li")?.querySelector("a");
+    if (event.key !== "i" || !anchor || event.ctrlKey || event.metaKey || event.altKey) return;
+    anchor.click();
+    lightbox.toggleDetails(true);
+  });
   addEventListener("popstate", showUrl);
   showUrl();
   await restored;
@@ -207,30 +213,33 @@ function build(grid, texts) {
     }
   }
 
+  function toggleDetails(isShown) {
+    info.hidden = !isShown;
+    find('[data-tool="info"]').ariaExpanded = String(isShown);
+    fit();
+    if (isShown) showDetails();
+  }
+
   const actions = {
     previous: () => step(-1),
     next: () => step(1),
     zoom: () => zoom.toggle(),
-    info: (button) => {
-      info.hidden = !info.hidden;
-      button.ariaExpanded = String(!info.hidden);
-      fit();
-      if (!info.hidden) showDetails();
-    },
+    info: () => toggleDetails(info.hidden),
     copy: async () => (said.textContent = (await copyText(Promise.resolve(publicLink(current)))) ? texts.link_copied : ""),
     share: () => navigator.share({ title: find(".title").textContent, url: publicLink(current) }).catch(() => {}),
     close: () => dialog.close(),
   };
   dialog.addEventListener("click", (event) => {
     const button = event.target.closest("button");
-    if (button) actions[button.dataset.tool](button);
+    if (button) actions[button.dataset.tool]();
   });
   dialog.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || info.contains(event.target)) return;
     const page = stage.clientHeight * 0.9;
     const [x, y] =
       { ArrowLeft: [-80, 0], ArrowRight: [80, 0], ArrowUp: [0, -80], ArrowDown: [0, 80], PageUp: [0, -page], PageDown: [0, page] }[event.key] ?? [0, 0];
-    if ("+-0".includes(event.key)) zoom.by({ "+": 1.5, "-": 1 / 1.5, 0: 0 }[event.key]);
+    if (event.key === "i") toggleDetails(info.hidden);
+    else if ("+-0".includes(event.key)) zoom.by({ "+": 1.5, "-": 1 / 1.5, 0: 0 }[event.key]);
     else if (zoom.canPan(x, y)) zoom.pan(-x, -y);
     else if (x) step(Math.sign(x) * rightToLeft);
     else return;
@@ -258,6 +267,7 @@ function build(grid, texts) {
       show();
     },
     close: () => dialog.close(),
+    toggleDetails,
   };
 }
 

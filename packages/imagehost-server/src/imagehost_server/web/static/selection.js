@@ -12,6 +12,7 @@ const IDS_PER_REQUEST = 100;
 const texts = JSON.parse(document.getElementById("texts").textContent);
 const grid = document.getElementById("grid");
 const tools = document.getElementById("tools");
+const announced = document.getElementById("announced");
 const outcome = document.getElementById("outcome"); // scrolling has a status of its own
 const say = (key, values) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const settings = document.getElementById("selection");
@@ -46,6 +47,7 @@ function start() {
       if (item.querySelector("input")) continue;
       const box = document.createElement("input");
       box.type = "checkbox";
+      box.tabIndex = -1; // the keyboard has Space on the image
       box.ariaLabel = `${texts.select}: ${item.querySelector("img").alt}`;
       (item.tagName === "TR" ? item.cells[0] : item).prepend(box);
       if (earlier.delete(item.dataset.id)) mark(item, true);
@@ -56,6 +58,11 @@ function start() {
   function refresh() {
     bar.hidden = selected.size === 0;
     count.textContent = counted("selected", selected.size);
+  }
+
+  /** Says to screen readers what the keyboard has selected. */
+  function announce(text = "") {
+    announced.textContent = `${text} ${counted("selected", selected.size)}`;
   }
 
   function mark(item, isSelected) {
@@ -90,6 +97,31 @@ function start() {
     last = item;
     refresh();
   }, { capture: true });
+
+  grid.addEventListener("keydown", (event) => {
+    const item = event.target.closest("[data-id]");
+    if (event.key !== " " || !item || event.target.matches("input")) return;
+    event.preventDefault();
+    const isSelected = !selected.has(item);
+    for (const member of event.shiftKey ? between(last, item) : [item]) mark(member, isSelected);
+    last = item;
+    refresh();
+    announce(say(isSelected ? "marked" : "unmarked", { name: item.querySelector("img").alt }));
+  });
+
+  addEventListener("keydown", (event) => {
+    const isTyping = event.target.matches("input:not([type=checkbox]), textarea, select") || document.querySelector(":modal, :popover-open");
+    if (isTyping || event.defaultPrevented || event.altKey || event.shiftKey) return;
+    const isWithControl = event.ctrlKey || event.metaKey;
+    if (isWithControl && event.key === "a") items().forEach((item) => mark(item, true));
+    else if (isWithControl || selected.size === 0) return;
+    else if (event.key === "Escape") [...selected].forEach((item) => mark(item, false));
+    else if (event.key === "Delete") return deleteSelected();
+    else return;
+    event.preventDefault();
+    refresh();
+    announce();
+  });
 
   selectByDragging(grid, {
     between,

@@ -1,0 +1,65 @@
+// A list of images by the keyboard: it is one tab stop (a roving tabindex), and the arrow keys, Home and End move in it.
+
+const ITEMS = "li:not(.month, [hidden]), tbody tr:not([hidden])";
+const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
+const ROWS = { ArrowUp: -1, ArrowDown: 1 };
+
+/** @param {HTMLElement} grid The list or table with the id `grid`. */
+export function mountKeyboard(grid) {
+  const items = () => [...grid.querySelectorAll(ITEMS)];
+  const itemOf = (element) => element.closest("#grid li, #grid tbody tr");
+  let current;
+
+  function setCurrent(item) {
+    if (current) current.querySelector("a").tabIndex = -1;
+    current = item;
+    current.querySelector("a").tabIndex = 0;
+  }
+
+  /** Takes new items out of the order of Tab; an image that is no longer shown leaves the tab stop to the next one. */
+  function update() {
+    for (const element of grid.querySelectorAll("a:not([tabindex]), input:not([tabindex])")) element.tabIndex = -1;
+    if (current?.isConnected && !current.hidden) return;
+    const all = items();
+    const next = current?.isConnected && all.find((item) => current.compareDocumentPosition(item) & Node.DOCUMENT_POSITION_FOLLOWING);
+    if (all.length) setCurrent(next || all[0]);
+  }
+
+  /** Returns the item of the next row that is nearest to one, before or after it. */
+  function inNextRow(all, index, direction) {
+    const middle = ({ left, right }) => (left + right) / 2;
+    const box = all[index].getBoundingClientRect();
+    let nearest, row;
+    for (let other = index + direction; all[other]; other += direction) {
+      const { top, bottom, ...rest } = all[other].getBoundingClientRect().toJSON();
+      // Small images are centred in their row.
+      if (direction > 0 ? top < box.bottom : bottom > box.top) continue;
+      row ??= { top, bottom };
+      if (top >= row.bottom || bottom <= row.top) break;
+      const distance = Math.abs(middle(rest) - middle(box));
+      if (!nearest || distance < nearest.distance) nearest = { item: all[other], distance };
+    }
+    return nearest?.item;
+  }
+
+  function targetOf(key, item) {
+    const all = items();
+    const index = all.indexOf(item);
+    if (key in STEPS) return all[index + STEPS[key]];
+    if (key in ROWS) return inNextRow(all, index, ROWS[key]);
+    return { Home: all[0], End: all.at(-1) }[key];
+  }
+
+  grid.addEventListener("focusin", ({ target }) => itemOf(target) && setCurrent(itemOf(target)));
+  grid.addEventListener("keydown", (event) => {
+    const item = itemOf(event.target);
+    if (!item || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const target = targetOf(event.key, item);
+    if (!target) return;
+    event.preventDefault();
+    target.querySelector("a").focus();
+    target.scrollIntoView({ block: "nearest" });
+  });
+  new MutationObserver(update).observe(grid, { childList: true, subtree: true, attributeFilter: ["hidden"] });
+  update();
+}
