@@ -180,7 +180,8 @@ def environment_proxy(url: str) -> str | None:
     """Return the proxy of the environment through which `url` is requested, without its password."""
     from urllib.request import getproxies, proxy_bypass  # slow to import
 
-    parts, proxies = urlsplit(url), getproxies()
+    parts = urlsplit(url)
+    proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     host = parts.hostname or ""
     return None if not proxy or is_loopback(host) or proxy_bypass(host) else redact_url(proxy)

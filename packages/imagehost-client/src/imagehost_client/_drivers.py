@@ -287,7 +287,8 @@ class AsyncDriver:
         response = opened.response
         assert isinstance(response, httpx2.Response)
         deadline = None if time_left is None else self.monotonic() + time_left
-        chunks, rate = response.aiter_bytes(), TransferRate(self.monotonic)
+        chunks = response.aiter_bytes()
+        rate = TransferRate(self.monotonic)
         failure = DEADLINE_EXCEEDED
         try:
             while True:
@@ -340,7 +341,8 @@ class AsyncDriver:
                         step.opened.response = response
                         return request_span.finish(_reply(response, b""))
                     async with aclosing(response):
-                        content, rate = bytearray(), TransferRate(self.monotonic)
+                        content = bytearray()
+                        rate = TransferRate(self.monotonic)
                         async for chunk in response.aiter_bytes():
                             rate.count(len(chunk))
                             content += chunk

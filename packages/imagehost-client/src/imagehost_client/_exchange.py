@@ -244,7 +244,8 @@ def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Ste
     for part in call.files:
         file = cast("File", (yield Open(part)))
         files.append(file)
-    content, query = _content(call, files, key), (*call.query, *config.extra_query.items())
+    content = _content(call, files, key)
+    query = (*call.query, *config.extra_query.items())
     send = Send(
         method=call.method,
         url=f"{config.base_url}{call.path}" + (f"?{urlencode(query)}" if query else ""),

@@ -304,7 +304,9 @@ def _thumbnail(image: Image | PublicImage) -> str:
     """Return the HTML with which notebooks display an image: its thumbnail, linked to the image."""
     from html import escape  # slow to import
 
-    url, thumb_url, text = escape(image.url), escape(image.thumb_url), escape(image.description or image.id)
+    url = escape(image.url)
+    thumb_url = escape(image.thumb_url)
+    text = escape(image.description or image.id)
     return f'<a href="{url}" title="{text}"><img src="{thumb_url}" alt="{text}" loading="lazy"></a>'
 
 

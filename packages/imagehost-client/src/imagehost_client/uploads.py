@@ -215,7 +215,8 @@ def _upload_in_threads(
     cancelled = threading.Event()
     with Journal(batch.journal) as journal:
         jobs = run(prepare(batch.plan(), journal, batch.config))
-        queue, lock = JobQueue(jobs, batch, environment), threading.Lock()
+        queue = JobQueue(jobs, batch, environment)
+        lock = threading.Lock()
 
         def take() -> Group:
             with lock:

@@ -219,7 +219,9 @@ def _parse_secret(secret: str) -> bytes:
 
 
 def _parse_event(event_id: str, body: Mapping[str, object]) -> AnyEvent:
-    kind, time, data = str(body["type"]), _wire.decode(datetime, body["timestamp"]), body["data"]
+    kind = str(body["type"])
+    time = _wire.decode(datetime, body["timestamp"])
+    data = body["data"]
     if kind in KINDS:
         event, record = KINDS[kind]
         return event(id=event_id, kind=EventKind(kind), timestamp=time, data=_wire.decode(record, data))  # type: ignore[arg-type]

@@ -147,7 +147,8 @@ def _variants(image: Image, widths: Iterable[int], params: TransformKeywords) ->
     if "w" in params:
         raise TypeError("expected h, q, fit or fm for a parameter of srcset but received w, a width")
     parse_transform(transform_parameters("", params))
-    requested, height = list(widths), params.get("h")
+    requested = list(widths)
+    height = params.get("h")
     if not requested or any(type(width) is not int or width < 1 for width in requested):
         raise BadRequestError.of("widths", "positive integers", quote_value(requested))
     box_width, box_height = image.width, image.height

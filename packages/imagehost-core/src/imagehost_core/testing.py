@@ -29,7 +29,8 @@ def make_image(width: int = 320, height: int = 240, *, seed: int = 0) -> bytes:
     size = Size(width, height)
     reds = bytes(x * 255 // size.width for x in range(size.width))
     blues = bytes(range(256)) * (size.width // 256 + 2)
-    rows, row = bytearray(), bytearray(3 * size.width)
+    rows = bytearray()
+    row = bytearray(3 * size.width)
     row[0::3] = reds
     for y in range(size.height):
         start = (y + seed * 53) % 256

@@ -143,7 +143,8 @@ def _validate(transform: Transform) -> Iterator[FieldError]:
         if value is not None and not is_within(value, maximum):
             yield range_error(name, maximum, value)
     # Annotations do not bind an embedding program.
-    fit, fmt = cast("object", transform.fit), cast("object", transform.format)
+    fit = cast("object", transform.fit)
+    fmt = cast("object", transform.format)
     if not isinstance(fit, Fit):
         yield choice_error("fit", FIT_NAMES, fit)
     if fmt is not None and not isinstance(fmt, Format | Auto):
@@ -556,7 +557,8 @@ def verify_signed_url(
     """
     from hmac import compare_digest
 
-    expiry, signature = query.get("exp", ""), query.get("sig", "")
+    expiry = query.get("exp", "")
+    signature = query.get("sig", "")
     if _EXPIRY.fullmatch(expiry) is None or int(expiry) <= now.timestamp():
         return False
     expected = sign_url(key, image_id, transform, int(expiry))

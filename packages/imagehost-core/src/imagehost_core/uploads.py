@@ -125,7 +125,8 @@ def with_suffix(name: str, suffix: str) -> str:
 
 
 def _is_visible(char: str) -> bool:
-    category, point = unicodedata.category(char), ord(char)
+    category = unicodedata.category(char)
+    point = ord(char)
     if category == "Cn":
         # Unassigned in this Python's Unicode version: possibly a newer emoji, unless it is a noncharacter
         # or in plane 14, which is reserved for invisible characters.

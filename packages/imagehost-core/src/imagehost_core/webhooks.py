@@ -255,7 +255,8 @@ def validate_webhook(
         TypeError: There is no such field.
     """
     require_known(changes, _VALIDATORS)
-    values, errors = dict(changes), list[FieldError]()
+    values = dict(changes)
+    errors = list[FieldError]()
     for name, validate in _VALIDATORS.items():
         if name in values:
             errors.extend(validate(values[name]))

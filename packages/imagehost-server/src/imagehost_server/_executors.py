@@ -83,7 +83,8 @@ class ThreadLimiter:
         """
         # A CapacityLimiter belongs to an event loop, which may not run yet when this object is created.
         if self._limiter is None or self._unlimited is None:
-            self._limiter, self._unlimited = CapacityLimiter(self._threads), CapacityLimiter(math.inf)
+            self._limiter = CapacityLimiter(self._threads)
+            self._unlimited = CapacityLimiter(math.inf)
         if self._max_waiting is not None and self._limiter.statistics().tasks_waiting >= self._max_waiting:
             raise UnavailableError(_TOO_MANY, retry_after=THREADS_RETRY_SECONDS)
         bound = partial(call, *args, **kwargs)

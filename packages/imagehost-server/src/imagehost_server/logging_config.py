@@ -82,7 +82,8 @@ class OutageFilter(logging.Filter):
         if not isinstance(error, UnavailableError):
             return True
         # The message before its values: there are few.
-        event, now = (record.name, str(record.msg)), self._clock()
+        event = (record.name, str(record.msg))
+        now = self._clock()
         if now < self._repeat_at.get(event, now):
             return False
         self._repeat_at[event] = now + REPEAT_SECONDS

@@ -670,7 +670,8 @@ class HostCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families in the order of this module."""
-        read, counted = dict(self._read()), self._recorder.counted()
+        read = dict(self._read())
+        counted = self._recorder.counted()
         for family in FAMILIES.values():
             metric = counted.get(family.name) or family.metric(read.get(family, {}))
             if metric.samples or self._host is not None:

@@ -172,5 +172,6 @@ def delete_share(album: AlbumRef, share: AlbumShare | str) -> Call[Deleted]:
         album: The album, or its id.
         share: The share, or its id.
     """
-    path, deleted = ("albums", album_id_of(album), "shares", id_of(share)), Deleted(id=id_of(share))
+    path = ("albums", album_id_of(album), "shares", id_of(share))
+    deleted = Deleted(id=id_of(share))
     return single("DELETE", Deleted, *path, on_not_found=deleted)

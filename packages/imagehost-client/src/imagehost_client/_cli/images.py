@@ -119,7 +119,8 @@ def show_images(context: CommandContext, *, images: tuple[str, ...]) -> None:
 
     IMAGE is an id or any URL of an image.
     """
-    client, batch = context.connect(), Batch(context.console)
+    client = context.connect()
+    batch = Batch(context.console)
     if len(images) == 1:
         context.console.print_record(client.images.get(images[0]))
         return
@@ -160,7 +161,8 @@ def update_images(
     """
     if album is not None and no_album:
         raise click.UsageError("expected one of --album and --no-album but received both")
-    client, batch = context.connect(), Batch(context.console)
+    client = context.connect()
+    batch = Batch(context.console)
     found = None if album is None else find_album(client, album)
     changes: _Changes = {
         "album_id": None if no_album else or_unset(found),
@@ -199,7 +201,8 @@ def delete_images(context: CommandContext, *, images: tuple[str, ...], yes: bool
       imagehost-client rm $(imagehost-client upload x.jpg)
     """  # noqa: D301 - the escape sequence is click's
     context.console.confirm(f"Permanently delete {counted(len(images), 'image')}?", is_confirmed=yes)
-    client, batch = context.connect(), Batch(context.console)
+    client = context.connect()
+    batch = Batch(context.console)
     for chunk in chunks(images):
         for result in client.images.delete_many(chunk):
             if result.error is None:
@@ -297,7 +300,8 @@ def get_images(
     if not transform.get("fm") and output is not None and not in_directory:
         kind = BY_EXTENSION.get(output.suffix.lower().removeprefix("."))
         transform["fm"] = cast("OutputFormat", kind) if kind in DELIVERABLE else None
-    client, batch = context.connect(), Batch(context.console)
+    client = context.connect()
+    batch = Batch(context.console)
     target = sys.stdout.buffer if output is None or to_stdout else output
     with DownloadBar(context.console, len(images)) as bar:
         for image in images:

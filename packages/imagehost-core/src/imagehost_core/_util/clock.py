@@ -89,7 +89,8 @@ class SynchronizedClock:
 
     def _read(self, read: Clock) -> _Reading:
         started = self._elapsed()
-        time_of_day, ended = read(), self._elapsed()
+        time_of_day = read()
+        ended = self._elapsed()
         return _Reading(time_of_day, (started + ended) / 2, (ended - started) / 2)
 
     def __call__(self) -> datetime:

@@ -171,7 +171,8 @@ def _memory(name: str) -> _ReadLimit:
 
 def _ratio(quota: str, period: str) -> float | None:
     """Return a quota in periods; `None` unless both are positive numbers (`max` and -1 are no limit)."""
-    quota, period = quota.strip(), period.strip()
+    quota = quota.strip()
+    period = period.strip()
     if not (quota.isdecimal() and period.isdecimal() and int(quota) and int(period)):
         return None
     return int(quota) / int(period)

@@ -1,6 +1,6 @@
 """Cache coherence of a process that shares its database in PostgreSQL with other hosts.
 
-One thread and one connection run the protocol of `cluster.membership`. The thread takes no lock that a change
+One thread and one connection run the protocol of `membership`. The thread takes no lock that a change
 holds while it waits for other members, so two hosts that wait for each other's acknowledgement do not block
 each other. Everything that arrives while it is busy is handled together: members apply and acknowledge many
 changes at once, and one query reads the members for all changes that wait.
@@ -152,7 +152,8 @@ class CacheCoherence:
                     heartbeats += 1
                 # A notification may have come with the response to a statement: the socket has nothing then.
                 selector.select(0.0 if is_busy else max(0.0, next_heartbeat - self._clock()))
-                is_woken, received = self._drain(), self._receive(table)
+                is_woken = self._drain()
+                received = self._receive(table)
                 if None in received:
                     member.refresh(heartbeat=False)
                 if is_woken and (changes := self._tracker.pending()):
@@ -164,7 +165,8 @@ class CacheCoherence:
         lease, now = self._caches.lease, self._clock()
         if lease.is_valid:
             self._lease_started = lease.until - LEASE_SECONDS
-        pool, changes = self._read_pool(), self._tracker.pending()
+        pool = self._read_pool()
+        changes = self._tracker.pending()
         used, waiting = pool["pool_size"] - pool["pool_available"], pool["requests_waiting"]
         self._observe(SharedDatabaseLoad(used, waiting, now - self._lease_started, len(changes)))
 

@@ -18,7 +18,7 @@ acknowledges, gets no lease, and joins anew with empty caches.
 
 No time of day decides anything, and no two clocks are compared: each process measures durations of its own.
 
-The classes of this module do no input and output; `db.coherence` runs them.
+The classes of this module do no input and output; `coherence` runs them.
 """
 
 from __future__ import annotations

@@ -69,7 +69,8 @@ class PostgresRateLimitStore(RateLimitCounters):
         )
         if row is None:
             return {}
-        counters, second = json.loads(text(row, "counters")), integer(row, "now") // 1_000_000
+        counters = json.loads(text(row, "counters"))
+        second = integer(row, "now") // 1_000_000
         hits = {}
         for window in policy:
             start, counted = second - second % window.seconds, dict(counters.get(window.name, ()))

@@ -107,7 +107,8 @@ class Table:
 
     def batches(self, queryable: Queryable) -> Iterator[list[tuple[SqlValue, ...]]]:
         """Yield the values of all rows in the order of their keys."""
-        key, after = ", ".join(self.key), ", ".join(f":{name}" for name in self.key)
+        key = ", ".join(self.key)
+        after = ", ".join(f":{name}" for name in self.key)
         select = f"SELECT {', '.join(self.columns)} FROM {self.name}"  # noqa: S608 - names of the schema
         end = f"ORDER BY {key} LIMIT {BATCH}"
         rows = queryable.fetch_all(f"{select} {end}", {})
@@ -163,7 +164,8 @@ def copy_tables(source: Queryable, target: Transaction) -> None:
     for table in reversed(tables):
         target.execute(f"DELETE FROM {table.name}", {})  # noqa: S608 - a name of the schema
     for table in tables:
-        expected, received = _RowSum(), _RowSum()
+        expected = _RowSum()
+        received = _RowSum()
         for rows in table.batches(source):
             target.insert_rows(table.name, table.columns, rows)
             expected.add(rows)

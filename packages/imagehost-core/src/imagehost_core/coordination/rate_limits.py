@@ -62,7 +62,8 @@ class RateLimitStore(RateLimitCounters):
 
     def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return the number of requests that each current window has admitted, by window name."""
-        counters, second = self._table.read_unlocked(key), to_micros(self._clock()) // 1_000_000
+        counters = self._table.read_unlocked(key)
+        second = to_micros(self._clock()) // 1_000_000
         return _hits(counters, _current(policy, second))
 
     def close(self) -> None:
@@ -73,7 +74,8 @@ class RateLimitStore(RateLimitCounters):
     def _admit(self, key: str, policy: RateLimitPolicy, cost: int) -> Decision:
         now = self._clock()
         second = to_micros(now) // 1_000_000
-        counters, current = self._table.read(key), _current(policy, second)
+        counters = self._table.read(key)
+        current = _current(policy, second)
         hits = _hits(counters, current)
         decision = decide(policy, hits, now, cost)
         counted = {counter: hits[name] + cost * decision.admitted for name, counter in current.items()}

@@ -233,7 +233,8 @@ class CameraData:
 
 def read_camera_data(blocks: MetadataBlocks) -> CameraData:
     """Return what the metadata of an image says; what is malformed is missing."""
-    stated, main = read_place(blocks.xmp, blocks.iptc), _main_directory(blocks.exif)
+    stated = read_place(blocks.xmp, blocks.iptc)
+    main = _main_directory(blocks.exif)
     if main is None:
         return CameraData(
             has_place=stated.is_stated,
@@ -241,9 +242,12 @@ def read_camera_data(blocks: MetadataBlocks) -> CameraData:
             latitude=stated.latitude,
             longitude=stated.longitude,
         )
-    camera, place = main.directory(_CAMERA_DIRECTORY), main.directory(_PLACE_DIRECTORY)
-    make, model = main.text(0x010F), main.text(0x0110)
-    latitude, longitude = place.degrees(2, 1, "NS", 90), place.degrees(4, 3, "EW", 180)
+    camera = main.directory(_CAMERA_DIRECTORY)
+    place = main.directory(_PLACE_DIRECTORY)
+    make = main.text(0x010F)
+    model = main.text(0x0110)
+    latitude = place.degrees(2, 1, "NS", 90)
+    longitude = place.degrees(4, 3, "EW", 180)
     if latitude is None or longitude is None:
         latitude, longitude = stated.latitude, stated.longitude
     return CameraData(
@@ -271,7 +275,8 @@ def read_taken_at(exif: bytes) -> datetime | None:
     if main is None:
         return None
     camera = main.directory(_CAMERA_DIRECTORY)
-    taken_at, fraction = _parse_time(camera.text(0x9003), camera.text(0x9011)), camera.text(0x9291)
+    taken_at = _parse_time(camera.text(0x9003), camera.text(0x9011))
+    fraction = camera.text(0x9291)
     if taken_at is None:
         return None
     if _DIGITS.fullmatch(fraction):
@@ -372,7 +377,8 @@ class _Directory:
             letters: The letters of the positive and of the negative direction.
             most: The greatest value, in degrees.
         """
-        parts, letter = self.rationals(tag), self.text(reference).upper()[:1]
+        parts = self.rationals(tag)
+        letter = self.text(reference).upper()[:1]
         if not parts or not letter or letter not in letters:
             return None
         value = sum(part / 60**power for power, part in enumerate(parts))

@@ -152,7 +152,8 @@ def remove_thumbnail(exif: bytes) -> bytes:
         pending += [value for tag, value, _ in entries if tag in _SUBDIRECTORIES and value not in seen]
     values = {tag: value for tag, value, _ in _read_directory(tiff, order, second)[0]}
     for place, length in _THUMBNAILS.items():
-        begin, end = values.get(place, 0), min(values.get(place, 0) + values.get(length, 0), len(tiff))
+        begin = values.get(place, 0)
+        end = min(values.get(place, 0) + values.get(length, 0), len(tiff))
         tiff[begin:end] = bytes(max(0, end - begin))
     return exif[:start] + tiff[:used]
 

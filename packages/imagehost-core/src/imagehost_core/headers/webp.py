@@ -66,7 +66,8 @@ def read(reader: HeaderReader) -> ImageHeader:
         return _header(image, 1, UPRIGHT, end, metadata)
     if first.end - first.start < 10:
         raise damaged_file("a VP8X of 10 bytes in a WebP", f"{first.end - first.start}")
-    flags, size = reader.read_exactly(first.start, 1)[0], reader.read_exactly(first.start + 4, 6)
+    flags = reader.read_exactly(first.start, 1)[0]
+    size = reader.read_exactly(first.start + 4, 6)
     canvas = _Bitstream(_uint24(size[:3]) + 1, _uint24(size[3:]) + 1, bool(flags & _ALPHA))
     frames = (_animated if flags & _ANIMATED else _still)(reader, chunks, canvas, metadata)
     orientation = scan_orientation(reader, metadata.exif_span).value if flags & _EXIF else UPRIGHT
@@ -134,8 +135,10 @@ def _frame(reader: HeaderReader, chunk: _Chunk, canvas: _Bitstream, metadata: Fo
     if chunk.end - chunk.start < 16:
         raise damaged_file("an ANMF of 16 bytes and more in a WebP", f"{chunk.end - chunk.start}")
     box = reader.read_exactly(chunk.start, 12)
-    left, top = 2 * _uint24(box[:3]), 2 * _uint24(box[3:6])
-    width, height = _uint24(box[6:9]) + 1, _uint24(box[9:]) + 1
+    left = 2 * _uint24(box[:3])
+    top = 2 * _uint24(box[3:6])
+    width = _uint24(box[6:9]) + 1
+    height = _uint24(box[9:]) + 1
     if left + width > canvas.width or top + height > canvas.height:
         box_text = f"{width:,}×{height:,} at {left:,}, {top:,}"
         raise damaged_file(f"WebP frames within {canvas.width:,}×{canvas.height:,}", box_text)

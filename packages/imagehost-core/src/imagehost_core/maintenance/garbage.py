@@ -165,7 +165,9 @@ class GarbageCollector:
         Raises:
             ConflictError: Files without a record are many, or the installation is another.
         """
-        repair, unreferenced, now = not dry_run, self._unreferenced(), self._clock()
+        repair = not dry_run
+        unreferenced = self._unreferenced()
+        now = self._clock()
         with self._files.locks.acquire("collect"):
             staging = list(unreferenced.check_staging(repair=repair))
             if not dry_run:

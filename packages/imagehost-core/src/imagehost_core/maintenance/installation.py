@@ -142,7 +142,8 @@ class Installation:
         return record
 
     def _places_at_start(self) -> tuple[Place, Place, Place]:
-        directory, records = self.directory(), self.records()
+        directory = self.directory()
+        records = self.records()
         try:
             return directory, records, self.images()
         except UnavailableError:
@@ -279,7 +280,8 @@ def adopt(
             progress, or a version is not supported.
         UnavailableError: The database or the store does not respond.
     """
-    layout, chosen = DataLayout(Path(directory).resolve()), settings or Settings()
+    layout = DataLayout(Path(directory).resolve())
+    chosen = settings or Settings()
     nothing = f"expected the data of a host but {layout.root} and what it uses are empty"
     is_local = (chosen.database, chosen.storage.url) == (SQLITE, FOLDER)
     # To open a database is to create it: the next command would take it for a host.
@@ -339,7 +341,8 @@ def open_installation(layout: DataLayout, settings: Settings) -> Iterator[Instal
 
 def _compare(installation: Installation) -> Adoption:
     """Count the images that the database and the store have in common, and those that one of them has."""
-    images, count = ImageRepository(installation.database), image_count(installation.database)
+    images = ImageRepository(installation.database)
+    count = image_count(installation.database)
     recorded = unrecorded = 0
     for existing, missing in images.find_unrecorded(installation.blobs.ids()):
         recorded, unrecorded = recorded + existing, unrecorded + len(missing)

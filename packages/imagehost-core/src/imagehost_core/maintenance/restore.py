@@ -332,7 +332,8 @@ class _Restored:
         try:
             count, missing = self._find_missing(database)
             with database.transaction() as transaction:
-                images, accounts = ImageRepository(database), AccountRepository(database)
+                images = ImageRepository(database)
+                accounts = AccountRepository(database)
                 for image_id in missing:
                     image = images.get(image_id, transaction)
                     assert image is not None, image_id

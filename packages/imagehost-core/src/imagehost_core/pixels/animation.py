@@ -59,7 +59,8 @@ def read_animation(
     Raises:
         ValidationError: The decoder rejects a frame.
     """
-    frames, durations = list[Image.Image](), list[int]()
+    frames = list[Image.Image]()
+    durations = list[int]()
     for number, (frame, duration) in enumerate(source.frames()):
         if number % step == 0:
             frames.append(transform(frame))

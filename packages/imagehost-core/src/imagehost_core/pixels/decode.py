@@ -185,7 +185,8 @@ class SourceImage:
                     self.opened.seek(index)
                     self.opened.load()
                     # The opened file must not be passed on: it represents all of its frames.
-                    frame, duration = self.opened.copy(), float(self.opened.info.get("duration", 0))
+                    frame = self.opened.copy()
+                    duration = float(self.opened.info.get("duration", 0))
             yield frame, round(duration) if duration >= MIN_DURATION else REPLACED_DURATION
 
 

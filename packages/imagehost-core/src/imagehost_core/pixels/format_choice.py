@@ -63,10 +63,13 @@ def is_graphic(image: Image.Image) -> bool:
     if min(image.size) < 2:
         return False
     image = image.convert("RGB")
-    shifted, rest = image.crop((0, 0, width - 1, height - 1)), image.crop((1, 1, width, height))
+    shifted = image.crop((0, 0, width - 1, height - 1))
+    rest = image.crop((1, 1, width, height))
     red, green, blue = ImageChops.difference(shifted, rest).split()
     steps = ImageChops.lighter(ImageChops.lighter(red, green), blue).histogram()
-    pixels, sharp, clear = sum(steps), sum(steps[SHARP_STEP:]), sum(steps[CLEAR_STEP:])
+    pixels = sum(steps)
+    sharp = sum(steps[SHARP_STEP:])
+    clear = sum(steps[CLEAR_STEP:])
     others = pixels - steps[0]
     is_blurred_text = sharp > MAX_BLURRED_SHARE * pixels and clear < MIN_CLEAR_SHARE * others
     is_sharp = sharp >= MIN_SHARP_SHARE * others and not is_blurred_text

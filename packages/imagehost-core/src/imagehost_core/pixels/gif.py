@@ -69,7 +69,8 @@ def read_gif(data: bytes) -> GifFile:
             continue
         left, top, *frame_size, flags = struct.unpack_from("<4HB", data, begin + 1)
         if not frames:
-            width, height = max(width, left + frame_size[0]), max(height, top + frame_size[1])
+            width = max(width, left + frame_size[0])
+            height = max(height, top + frame_size[1])
         descriptor = struct.pack("<4HB", 0, 0, *frame_size, flags)
         head = b"".join(
             (b"GIF89a", struct.pack("<2H", *frame_size), data[10:13], table, control, FRAME, descriptor)

@@ -140,7 +140,8 @@ def _render(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, lis
         if job.animated and image.frame_count > job.frame_step and FORMATS[job.format].animated:
             result, encoded = _render_animation(job, image)
         else:
-            result, encoded = RenderResult(job.plan.output, 1), _render_still(job, image, is_lossy(fmt, data))
+            result = RenderResult(job.plan.output, 1)
+            encoded = _render_still(job, image, is_lossy(fmt, data))
         if stored is not None and is_worth_its_bytes(stored, encoded):
             return RenderResult(job.plan.output, image.frame_count), [stored]
         return result, [encoded]

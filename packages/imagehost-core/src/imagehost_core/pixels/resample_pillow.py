@@ -48,7 +48,7 @@ def downscale(image: Image.Image, size: Size, box: Box) -> Image.Image:
 def _to_8bit(linear: Image.Image) -> Image.Image:
     """Return linear light as 8-bit sRGB samples.
 
-    `Image.point` converts the table of 65,536 entries at each call, which takes as long as downscaling a
+    Pillow's `point` converts the table of 65,536 entries at each call, which takes as long as downscaling a
     megapixel; the core function behind it takes the table unconverted.
     """
     samples = Image.new("L", linear.size)

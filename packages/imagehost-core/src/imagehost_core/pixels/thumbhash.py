@@ -104,7 +104,8 @@ def _round(value: float) -> int:
 def _transform(size: Size, values: Sequence[float], count_x: int, count_y: int) -> _Channel:
     """Return the cosine transform of a channel, with a number of frequencies per axis."""
     width, height = size.width, size.height
-    cosines_x, cosines_y = _cosines(width, count_x), _cosines(height, count_y)
+    cosines_x = _cosines(width, count_x)
+    cosines_y = _cosines(height, count_y)
     rows = [values[y * width : (y + 1) * width] for y in range(height)]
     by_row = [[sum(map(float.__mul__, row, wave)) for row in rows] for wave in cosines_x]
     # Only the triangle of low frequencies is kept: x/count_x + y/count_y < 1.

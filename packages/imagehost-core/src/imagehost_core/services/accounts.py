@@ -176,7 +176,8 @@ class AccountService:
             ForbiddenError: `operator` is no operator.
             ConflictError: The account is the only operator that is not suspended, and would not be any more.
         """
-        parsed, errors = _parse_changes(changes), ErrorCollector()
+        parsed = _parse_changes(changes)
+        errors = ErrorCollector()
         if parsed.errors:
             with errors.catch():
                 self.get(account)

@@ -183,7 +183,8 @@ class AlbumService:
             NotFoundError: The account has no such album; the error also names values that are not allowed.
             ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
         with errors.catch():
             current = self._get(album, account)
         changes = {
@@ -278,7 +279,9 @@ class AlbumService:
             NotFoundError: The account has no such album.
             ValidationError: `images_public` is neither true nor false.
         """
-        account, errors, made_private = get_account(self._records.accounts, owner), ErrorCollector(), 0
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
+        made_private = 0
         with errors.catch():
             current = self._get(album, account)
         with errors.catch():
@@ -324,7 +327,9 @@ class AlbumService:
             NotFoundError: The account has no such album; the error also names what is wrong with the values.
             ValidationError: `expires_at` is not in the future, or the album has 100 shares.
         """
-        account, errors, now = get_account(self._records.accounts, owner), ErrorCollector(), self._env.clock()
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
+        now = self._env.clock()
         with errors.catch():
             self._get(album, account)
         with errors.catch():
@@ -354,7 +359,8 @@ class AlbumService:
         Raises:
             NotFoundError: The account has no such album.
         """
-        request, current = parse_page_request(**page), self.get(album, owner=owner)
+        request = parse_page_request(**page)
+        current = self.get(album, owner=owner)
         return self._records.albums.list_shares(current.id, self._env.clock(), request)
 
     def delete_share(self, album: AlbumRef, share: AlbumShare | str, *, owner: Owner) -> None:
@@ -434,7 +440,8 @@ class AlbumService:
     def _change_members(
         self, album: AlbumRef, images: Iterable[ImageRef], owner: Owner, images_public: bool, *, add: bool
     ) -> tuple[Album, tuple[MembershipResult, ...]]:
-        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
         with errors.catch():
             self._get(album, account)
         with errors.catch():
@@ -442,7 +449,8 @@ class AlbumService:
         with errors.catch():
             validate_album({"images_public": images_public})
         errors.raise_if_any()
-        now, private = self._env.clock(), list[ImageId]()
+        now = self._env.clock()
+        private = list[ImageId]()
         known = tuple(ImageId(image_id) for image_id in image_ids if is_image_id(image_id))
         with (
             self._units.begin() as unit,
@@ -451,7 +459,8 @@ class AlbumService:
         ):
             current = self._get(album, account, transaction)
             leaving = find_leaving(self._records.images, known, current if add else None, transaction)
-            results, changed_ids = list[MembershipResult](), dict[AlbumId, None]()
+            results = list[MembershipResult]()
+            changed_ids = dict[AlbumId, None]()
             for image_id in map(ImageId, image_ids):
                 image = self._records.images.get_owned(image_id, account.id, transaction)
                 status = _status(image, current, add)

@@ -69,7 +69,8 @@ class CachePurgeService:
 
     def next_attempt_at(self) -> datetime | None:
         """Return the time of the next attempt, or `None` if there is no purge."""
-        at, now = self._records.cache_purges.next_attempt_at() if self.is_enabled else None, self._env.clock()
+        at = self._records.cache_purges.next_attempt_at() if self.is_enabled else None
+        now = self._env.clock()
         return at if at is None or at <= now + MAX_DELAY else now
 
     def longest_wait(self) -> timedelta:
@@ -84,7 +85,8 @@ class CachePurgeService:
         Args:
             attempts: The ended requests, at most one of each lease.
         """
-        now, ended = self._env.clock(), tuple(attempts)
+        now = self._env.clock()
+        ended = tuple(attempts)
         with self._records.database.transaction(blind=True) as transaction:
             for attempt in ended:
                 self._record(transaction, attempt, now)

@@ -422,7 +422,8 @@ class ImageResolver:
         The stored format is requested by a URL that names it, in its path or in `fm`, and by one that names
         none; a signature of either is valid for both.
         """
-        parameters, now = dict(parse_qsl(query)), self._clock()
+        parameters = dict(parse_qsl(query))
+        now = self._clock()
         candidates = [transform]
         if transform.format is image.format:
             candidates.append(evolve(transform, format=None))
@@ -435,7 +436,8 @@ class ImageResolver:
 
         One query reads all of it: shares are not kept in memory, so they end at once.
         """
-        generation, key_generation = self._files.generations.read(image_id), self._signing_keys.generation()
+        generation = self._files.generations.read(image_id)
+        key_generation = self._signing_keys.generation()
         share = dict(parse_qsl(query)).get("share", "") if "share=" in query else ""
         found = self._records.images.get_delivered(image_id, share, self._clock())
         if found is None:

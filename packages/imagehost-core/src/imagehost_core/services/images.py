@@ -111,7 +111,8 @@ class ImageService(ImageLists):
         Raises:
             NotFoundError: There is no such image, or another account owns it.
         """
-        image_id, owner_id = image_id_of(image), self._owner_id(owner)
+        image_id = image_id_of(image)
+        owner_id = self._owner_id(owner)
         if public:
             return _require(self._records.images.get_public(image_id), image_id)
         return self._cache.get(
@@ -137,7 +138,8 @@ class ImageService(ImageLists):
                 that are not allowed.
             ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        account, errors = self._owner(owner), ErrorCollector()
+        account = self._owner(owner)
+        errors = ErrorCollector()
         album_owner_id = owner_id = None if account is None else account.id
         with errors.catch():
             current = self._get(image_id_of(image), owner_id, self._records.database)
@@ -186,7 +188,8 @@ class ImageService(ImageLists):
             ValidationError: There are no or too many images, or a value is not allowed; nothing has changed,
                 and all errors are reported together.
         """
-        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
         with errors.catch():
             ids = parse_image_ids(images, MAX_IMAGES)
         with errors.catch():
@@ -218,7 +221,8 @@ class ImageService(ImageLists):
             NotFoundError: There is no such account.
             ValidationError: There are no or too many images; nothing is deleted.
         """
-        account, ids = get_account(self._records.accounts, owner), parse_image_ids(images, MAX_IMAGES)
+        account = get_account(self._records.accounts, owner)
+        ids = parse_image_ids(images, MAX_IMAGES)
         if admit is not None:
             admit(len(ids))
         outcomes = self._deleter.delete([ImageId(id_) for id_ in ids if is_image_id(id_)], account)
@@ -273,7 +277,9 @@ class ImageService(ImageLists):
                 that are not allowed.
             ValidationError: Parameters or `expires_in` are not allowed; every one is listed in `errors`.
         """
-        account, errors, current = self._owner(owner), ErrorCollector(), None
+        account = self._owner(owner)
+        errors = ErrorCollector()
+        current = None
         principal = None if account is None else self._units.verify(account)
         with errors.catch():
             current = self._get(
@@ -329,7 +335,8 @@ class ImageService(ImageLists):
             ValidationError: Values are not allowed, or there are no or too many items; every one is listed in
                 `errors`, by names such as `items[3].w`.
         """
-        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
         principal = self._units.verify(account)
         signable: list[tuple[Image, Transform]] = []
         with errors.catch():
@@ -413,7 +420,8 @@ class ImageService(ImageLists):
         """
         if not isinstance(item, Mapping):
             raise ValidationError.of(name, "an object", quote_value(item))
-        errors, image_id = ErrorCollector(), item.get("image_id")
+        errors = ErrorCollector()
+        image_id = item.get("image_id")
         image = images.get(image_id) if is_image_id(image_id) else None
         if image is None:
             received = "nothing" if image_id is None else quote_value(image_id)

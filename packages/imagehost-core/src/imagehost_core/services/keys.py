@@ -120,7 +120,8 @@ class KeyService:
 
     def _new_key(self, account: Account, **fields: object) -> ApiKeyWithToken:
         now = self._env.clock()
-        values, token = _validate_key(fields, now), new_token(TokenKind.KEY, self._env.random)
+        values = _validate_key(fields, now)
+        token = new_token(TokenKind.KEY, self._env.random)
         key = ApiKey(
             id=new_id(KeyId, self._env.random),
             account_id=account.id,
@@ -162,7 +163,9 @@ class KeyService:
             ValidationError: Values are not allowed; every one is listed in `errors`.
             ConflictError: The key is revoked.
         """
-        account, errors, now = get_account(self._records.accounts, owner), ErrorCollector(), self._env.clock()
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
+        now = self._env.clock()
         with errors.catch():
             self._get(key, account, self._records.database)
         with errors.catch():
@@ -206,7 +209,9 @@ class KeyService:
             UnauthorizedError: The token is malformed, unknown, expired or revoked, or its account is
                 suspended. The error does not say which.
         """
-        kind, now, hashed = parse_token(token), self._env.clock(), token_hash(token)
+        kind = parse_token(token)
+        now = self._env.clock()
+        hashed = token_hash(token)
         cached = self._principals.get(hashed, now)
         if cached is not None:
             return cached

@@ -140,7 +140,8 @@ class RateLimiter:
 
     def windows(self, account: Account) -> tuple[WindowState, ...]:
         """Return the windows that limit an account; a limit of 0 is unlimited and has none."""
-        policy, now = _policies(self._limits, account.limits).all, self._clock()
+        policy = _policies(self._limits, account.limits).all
+        now = self._clock()
         hits = self._store.peek(account_key(account.id), policy)
         return tuple(
             WindowState(

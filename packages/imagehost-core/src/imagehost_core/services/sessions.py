@@ -58,7 +58,8 @@ class SessionService:
         Raises:
             UnauthorizedError: The account is suspended or deleted, or its password has been changed.
         """
-        token, now = new_token(TokenKind.SESSION, self._env.random), self._env.clock()
+        token = new_token(TokenKind.SESSION, self._env.random)
+        now = self._env.clock()
         session = Session(
             id=new_id(SessionId, self._env.random),
             account_id=account.id,

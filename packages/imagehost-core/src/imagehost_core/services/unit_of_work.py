@@ -123,7 +123,8 @@ class UnitOfWork:
         at: datetime | None = None,
     ) -> None:
         """Record an event; raise BaseUrlError if a webhook is to receive a URL that the host cannot build."""
-        event_id, timestamp = new_event_id(self._env.random), at or self._env.clock()
+        event_id = new_event_id(self._env.random)
+        timestamp = at or self._env.clock()
         event = kind(id=event_id, timestamp=timestamp, data=data)
         if self._outbox.record(transaction, account_id, event) and image is not None:
             image.urls.image(image)

@@ -142,7 +142,9 @@ class UploadService:
             ValidationError: As for `parse_upload_options`, or the account has no such album; every one is
                 listed in `errors`.
         """
-        texts, account, errors = list(fields), get_account(self._records.accounts, owner), ErrorCollector()
+        texts = list(fields)
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
         with errors.catch():
             options = parse_upload_options(texts, aliases)
         for name, text in texts:

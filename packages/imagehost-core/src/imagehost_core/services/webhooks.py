@@ -84,7 +84,8 @@ class WebhookService:
             ValidationError: A value is not allowed, or the account has 100 webhooks; all errors are reported
                 together.
         """
-        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
         with errors.catch():
             values = self._validate({"url": url, "events": events, "description": description})
         with errors.catch():
@@ -144,7 +145,8 @@ class WebhookService:
             NotFoundError: The account has no such webhook; the error also names values that are not allowed.
             ValidationError: Values are not allowed; every one is listed in `errors`.
         """
-        account, errors = get_account(self._records.accounts, owner), ErrorCollector()
+        account = get_account(self._records.accounts, owner)
+        errors = ErrorCollector()
         with errors.catch():
             self._get(webhook, account, self._records.database)
         with errors.catch():
@@ -185,7 +187,8 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        account, secret = get_account(self._records.accounts, owner), new_webhook_secret(self._env.random)
+        account = get_account(self._records.accounts, owner)
+        secret = new_webhook_secret(self._env.random)
         with self._units.transaction(account) as transaction:
             current = self._get(webhook, account, transaction)
             until = self._env.clock() + SECRET_OVERLAP
@@ -198,7 +201,8 @@ class WebhookService:
         Raises:
             NotFoundError: The account has no such webhook.
         """
-        account, now = get_account(self._records.accounts, owner), self._env.clock()
+        account = get_account(self._records.accounts, owner)
+        now = self._env.clock()
         with self._units.transaction(account) as transaction:
             current = self._get(webhook, account, transaction)
             body = {"type": TEST_EVENT, "timestamp": to_rfc3339(now), "data": {"webhook_id": current.id}}
@@ -317,7 +321,8 @@ class WebhookService:
             load: The sender's attempts, which decide how many are leased, and to which webhooks.
             sender_slot: The slot of the sender, if it has one.
         """
-        now, reports = self._env.clock(), list(attempts)
+        now = self._env.clock()
+        reports = list(attempts)
         if not reports and not (load.free and leases.is_any_due(self._records.database, now, load)):
             return ()
         duration = timedelta(seconds=self._settings.timeout_seconds) + LEASE_MARGIN

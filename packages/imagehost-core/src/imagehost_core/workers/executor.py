@@ -306,7 +306,8 @@ class ImageExecutor:
         """
         with failures.mapped_to(failures.RENDER_ERRORS):
             self._require_memory(request)
-        started, future = time.monotonic(), self._pool.submit(request)
+        started = time.monotonic()
+        future = self._pool.submit(request)
         try:
             yield cast("Future[object]", future)
         except BaseException:
@@ -513,7 +514,8 @@ class Deadline:
         self._seconds_without_core, self._kill = seconds_without_core, kill
         self._starved_before = seconds_without_core()
         self._cpu_seconds = cpu_seconds
-        self._started, self._cpu_seconds_before = clock(), cpu_seconds()
+        self._started = clock()
+        self._cpu_seconds_before = cpu_seconds()
         self._lock = threading.Lock()
         self._is_cancelled = self._has_passed = self.was_starved = self.was_idle = False
         with self._lock:

@@ -164,7 +164,8 @@ class Lanes:
 
     def _require_place(self, request: WorkerRequest, own: int, free: int) -> None:
         tasks = self.count(request.lane)
-        waiting, own_waiting = max(0, tasks - free), max(0, own - free)
+        waiting = max(0, tasks - free)
+        own_waiting = max(0, own - free)
         if tasks >= free and own_waiting >= self._places - waiting:
             raise UnavailableError(
                 f"expected at most {self._places} requests to wait for a worker, and of one account or "

@@ -289,7 +289,8 @@ class ProcessPool:
 
         A request that does not fit into the memory now is not overtaken, or it would never start.
         """
-        light, worker = self._lanes.next(Lane.LIGHT), self._idle_worker(Lane.LIGHT)
+        light = self._lanes.next(Lane.LIGHT)
+        worker = self._idle_worker(Lane.LIGHT)
         if light is not None and worker is not None:
             return light, worker
         lanes = (Lane.HEAVY, Lane.LIGHT) if self._last_lane is Lane.LIGHT else (Lane.LIGHT, Lane.HEAVY)

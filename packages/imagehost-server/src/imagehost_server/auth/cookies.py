@@ -83,7 +83,8 @@ def is_user_navigation(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     A navigation that a page causes names the site of that page (Fetch Metadata Request Headers, section 2.3).
     """
     headers = tuple(headers)
-    site, mode = _values(headers, FETCH_SITE_HEADER), _values(headers, FETCH_MODE_HEADER)
+    site = _values(headers, FETCH_SITE_HEADER)
+    mode = _values(headers, FETCH_MODE_HEADER)
     return (site, mode) == ([b"none"], [b"navigate"])
 
 

@@ -73,7 +73,9 @@ async def running_purge_sender(host: ImageHost, poll_seconds: float = POLL_SECON
         host: The host.
         poll_seconds: Time between two polls for purges that other processes have recorded.
     """
-    purges, loop, overdue = host.cache_purges, asyncio.get_running_loop(), OverduePurges(host)
+    purges = host.cache_purges
+    loop = asyncio.get_running_loop()
+    overdue = OverduePurges(host)
     if not purges.is_enabled:
         yield
         return

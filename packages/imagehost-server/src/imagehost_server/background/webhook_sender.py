@@ -96,7 +96,8 @@ class WebhookSender:
 
     async def run(self) -> None:
         """Send until `stop` is called; then finish or release the attempts in flight."""
-        loop, slot = asyncio.get_running_loop(), ExitStack()
+        loop = asyncio.get_running_loop()
+        slot = ExitStack()
         unsubscribe = self._host.subscribe(lambda _event: loop.call_soon_threadsafe(self._wake.set))
         try:
             await self._take_slot(slot)
@@ -181,7 +182,8 @@ class WebhookSender:
         return len(leased)
 
     async def _deliver(self, lease: LeasedDelivery) -> None:
-        started, at = time.monotonic(), self._host.now()
+        started = time.monotonic()
+        at = self._host.now()
         try:
             response = await self._post(lease, int(at.timestamp()))
             status, text = response.status, response.excerpt
@@ -270,7 +272,8 @@ def run_forever(host: ImageHost) -> None:
 
 
 async def _run_until_signal(host: ImageHost) -> None:
-    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
     for number in SIGNALS:
         with suppress(NotImplementedError):  # on Windows, where KeyboardInterrupt cancels this task instead
             loop.add_signal_handler(number, stopped.set)

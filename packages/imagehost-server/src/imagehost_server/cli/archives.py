@@ -199,7 +199,8 @@ def _open_sources(names: tuple[str, ...]) -> Iterator[BinaryIO]:
 
 def _report(result: BackupResult) -> None:
     """Print what was backed up on standard error, because standard output may be the backup."""
-    time, images = to_rfc3339(result.info.created_at), counted(result.info.image_count, "image")
+    time = to_rfc3339(result.info.created_at)
+    images = counted(result.info.image_count, "image")
     size = f"{counted(result.bytes, 'byte')} before compression"
     click.echo(f"Backed up as of {time}: {images}, {size}", err=True)
     click.echo(f"Next increment: --since {time}", err=True)

@@ -105,7 +105,8 @@ def parse_range(
     if not first:
         start, stop = max(0, size - int(last)), size
     else:
-        start, stop = int(first), min(size, int(last) + 1) if last else size
+        start = int(first)
+        stop = min(size, int(last) + 1) if last else size
         if last and int(last) < start:
             return None
     return ByteRange(start, stop) if start < stop else UNSATISFIABLE

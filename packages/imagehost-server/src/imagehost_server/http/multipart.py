@@ -230,7 +230,8 @@ class MultipartFormParser:
         return received[start:]
 
     def _on_part(self, segment: MultipartSegment) -> _FilePart | _TextPart | None:
-        name, filename = _decode_name(segment.name) or "", _parse_filename(segment)
+        name = _decode_name(segment.name) or ""
+        filename = _parse_filename(segment)
         self._names[name] = None
         form = find_form(name)
         if form is not None:

@@ -23,7 +23,8 @@ from imagehost_server.auth.identity import DOCS_ASSETS
 from imagehost_server.http.responses import JSON_HEADERS, RawResponse
 from imagehost_server.openapi.document import document
 
-_SWAGGER_UI, _STATIC = Path(str(swagger_ui_path)), Path(__file__).parent / "static"
+_SWAGGER_UI = Path(str(swagger_ui_path))
+_STATIC = Path(__file__).parent / "static"
 
 ASSETS: dict[str, tuple[Path, str]] = {
     "swagger-ui.css": (_SWAGGER_UI / "swagger-ui.css", "text/css"),

@@ -183,7 +183,8 @@ def document(
         delivery_url: The base URL of images.
         registration: Whether accounts can be created without a token.
     """
-    routes, site_url = list(routes), base_url.removesuffix(PREFIX)
+    routes = list(routes)
+    site_url = base_url.removesuffix(PREFIX)
     config = OpenAPIConfig("imagehost", version("imagehost-server"), use_handler_docstrings=True)
     app = Litestar(
         routes,

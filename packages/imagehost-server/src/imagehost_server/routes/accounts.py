@@ -410,7 +410,9 @@ async def update_account(
 
     The last operator that is not suspended cannot be suspended or demoted (409).
     """
-    host, changes, number = request.host, _changes(data), parse_account_id(account_id)
+    host = request.host
+    changes = _changes(data)
+    number = parse_account_id(account_id)
 
     def update() -> ManagedAccountRecord:
         return _record(host, host.accounts.update(number, operator=request.account, **changes))

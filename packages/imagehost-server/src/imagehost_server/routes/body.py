@@ -134,7 +134,8 @@ def _check_members(
 
 def _check_member(info: FieldInfo, value: object, name: str) -> tuple[object, list[FieldError]]:
     """Return a member's value in the type of its class, and its errors."""
-    item, nested = _struct_item(info.type), _struct(info.type)
+    item = _struct_item(info.type)
+    nested = _struct(info.type)
     if nested is not None:
         return _check_object(nested, value, name, f"{name}.")
     if item is not None and isinstance(value, list):

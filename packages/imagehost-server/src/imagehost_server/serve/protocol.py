@@ -201,7 +201,8 @@ class HttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Pass the request to the application; beyond the limits of connections only if it is a probe."""
         self._head_limit.set_parsed()
-        method, version = self.parser.get_method(), self.parser.get_http_version()
+        method = self.parser.get_method()
+        version = self.parser.get_http_version()
         require_http_1(method, version)
         if len(self.pipeline) >= MAX_PIPELINED:
             raise BadRequestError(f"expected at most {MAX_PIPELINED} pipelined requests")
@@ -376,7 +377,8 @@ class HttpProtocol(HttpToolsProtocol):
             scope = cast("HTTPScope", {"client": self.client, "scheme": self.scheme, "headers": []})
             started = time.perf_counter()
         elif self.url:
-            method, path = self.parser.get_method().decode(), loggable_path(self.url)
+            method = self.parser.get_method().decode()
+            path = loggable_path(self.url)
         return Rejection(error, method, path, cast("LitestarScope", scope), started)
 
     def _close_after_response(self, cycle: RequestResponseCycle) -> None:
@@ -420,7 +422,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _check_deadlines(self) -> None:
         """Close the connection if the client sends nothing or reads too slowly; else check again."""
-        now, timeout = self.loop.time(), self._head_seconds()
+        now = self.loop.time()
+        timeout = self._head_seconds()
         if self.transport.get_write_buffer_size():
             self._waiting_since = now
             if self._is_too_slow(now):

@@ -115,7 +115,8 @@ class _WaitingHandler(BaseHTTPRequestHandler):
         # It is long to import, and needed here only.
         from imagehost_server.http.responses import error_response, success_response
 
-        request_id, missing = secrets.token_hex(8), cast("_WaitingServer", self.server).missing
+        request_id = secrets.token_hex(8)
+        missing = cast("_WaitingServer", self.server).missing
         if self.path.partition("?")[0].endswith("/healthz"):
             response = success_response({"status": "alive"})
         else:

@@ -135,7 +135,8 @@ class EventDrivenServer(Server):
         return HttpProtocol(self.config, self.server_state, self.lifespan.state, place=place)
 
     async def _wait_for_signal(self) -> None:
-        loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        stopping = asyncio.Event()
 
         def stop(number: int) -> None:
             self.handle_exit(number, None)

@@ -97,7 +97,8 @@ class ServerProcess(multiprocess.Process):
 
     def pong(self) -> None:
         """Handle a message; the event loop that serves requests answers it, so one that hangs is noticed."""
-        message, server = self.child_conn.recv(), cast("EventDrivenServer", self.server)
+        message = self.child_conn.recv()
+        server = cast("EventDrivenServer", self.server)
         if message == DRAIN:
             server.drain()
         elif server.loop is None:

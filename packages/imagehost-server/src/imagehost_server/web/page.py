@@ -416,7 +416,8 @@ def sign_in_redirect(request: WebRequest) -> Response[Any]:
     """
     if request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET":
         return request.render("reload.html")
-    path, query = quote(request.scope["path"]), request.scope["query_string"].decode("latin-1")
+    path = quote(request.scope["path"])
+    query = request.scope["query_string"].decode("latin-1")
     target = f"{path}?{query}" if query else path
     if request.method != "GET":
         target = _path_of_form(request) or path

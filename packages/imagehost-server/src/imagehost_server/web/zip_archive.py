@@ -35,7 +35,8 @@ _UTF_8 = 0x800
 """The flag of names in UTF-8."""
 _MODE = 0o100644 << 16
 """The mode of a regular file, as Unix programs write it."""
-_EARLIEST, _LATEST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2107, 12, 31, 23, 59, 58, tzinfo=UTC)
+_EARLIEST = datetime(1980, 1, 1, tzinfo=UTC)
+_LATEST = datetime(2107, 12, 31, 23, 59, 58, tzinfo=UTC)
 """The times that the format knows."""
 
 _UNWRITABLE = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]|[. ](?=[. ]*$)')

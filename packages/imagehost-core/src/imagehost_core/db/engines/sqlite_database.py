@@ -157,7 +157,8 @@ class SqliteDatabase(Database):
         self._observe = observe
         self._busy_timeout = busy_timeout
         self._idle_readers: list[sqlite3.Connection] = []
-        self._write_lock, self._version_lock = threading.Lock(), threading.Lock()
+        self._write_lock = threading.Lock()
+        self._version_lock = threading.Lock()
         self._has_failed_commit = False
         with locks.acquire("migrate"):
             # SQLite creates the WAL and its index with the mode of the database file.

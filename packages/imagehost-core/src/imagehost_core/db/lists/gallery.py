@@ -42,7 +42,8 @@ def refresh_gallery(transaction: Transaction, scope: GalleryScope, value: SqlVal
 
     100,000 images take about 0.8 s, so a change that affects no listing should not call this.
     """
-    removed, added = _remove(transaction, scope, value), _add(transaction, scope, value)
+    removed = _remove(transaction, scope, value)
+    added = _add(transaction, scope, value)
     _count(transaction, added - removed)
 
 

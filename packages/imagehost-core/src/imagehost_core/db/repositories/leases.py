@@ -109,8 +109,10 @@ def lease_due(
     waiting: list[WaitingDelivery] = []
     due = _DUE_DELIVERIES.format(clock=dialect.now, lock=dialect.skip_locked)
     for queue in _webhooks_with_due(transaction, now, load):
-        webhook_id, leased = WebhookId(text(queue, "id")), integer(queue, "leased")
-        count, account_id = load.limit_of(webhook_id) - leased, AccountId(integer(queue, "account_id"))
+        webhook_id = WebhookId(text(queue, "id"))
+        leased = integer(queue, "leased")
+        count = load.limit_of(webhook_id) - leased
+        account_id = AccountId(integer(queue, "account_id"))
         rows = transaction.fetch_all(due, {"now": now_micros, "webhook": webhook_id, "count": count})
         waiting += [
             WaitingDelivery(

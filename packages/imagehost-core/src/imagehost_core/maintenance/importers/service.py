@@ -226,7 +226,8 @@ class ImportService:
             NotFoundError: There is no such account.
             InsufficientStorageError: The disk or a quota is full; what was yielded before is stored.
         """
-        account, chosen = get_account(self._records.accounts, owner), options or ImportOptions()
+        account = get_account(self._records.accounts, owner)
+        chosen = options or ImportOptions()
         albums = _Albums(self._create_album)
         in_flight: deque[Future[ImportResult]] = deque()
         pool = ThreadPoolExecutor(self._concurrency, "import")

@@ -149,7 +149,8 @@ class VariantCache:
             return None
         try:
             size = read_nowait(descriptor, self._buffer.content, 0)
-            now, verified_at = time.time(), self._verified_at.get((image_id, key))
+            now = time.time()
+            verified_at = self._verified_at.get((image_id, key))
             is_verified = verified_at is not None and now - verified_at < TOUCH_SECONDS
             data = _decode(memoryview(self._buffer.content)[:size], is_verified=is_verified)
             # A deletion has removed the file if it is invalid now.
@@ -349,7 +350,8 @@ def _verify(file: BinaryIO) -> bool:
     magic, checksum, size = _HEADER.unpack(header)
     actual_checksum = actual_size = 0
     while piece := file.read(_PIECE_BYTES):
-        actual_checksum, actual_size = crc32(piece, actual_checksum), actual_size + len(piece)
+        actual_checksum = crc32(piece, actual_checksum)
+        actual_size = actual_size + len(piece)
     file.seek(_HEADER.size)
     return bool(magic == _MAGIC and (size, checksum) == (actual_size, actual_checksum))
 

@@ -302,7 +302,8 @@ async def _show_album(
     failure: ImageHostError | None = None,
     share: ShareRecord | None = None,
 ) -> Response[Any]:
-    cursor, order = request.query_params.get("cursor"), request.query_params.get("sort", "")
+    cursor = request.query_params.get("cursor")
+    order = request.query_params.get("sort", "")
     order = order if order in ORDERS else ORDERS[0]
     album, listed, shares = await request.executors.database.run(
         _read_album, request, album_id, cursor, order

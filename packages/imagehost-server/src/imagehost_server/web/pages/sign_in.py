@@ -25,7 +25,8 @@ async def login_page(request: WebRequest) -> Response[Any]:
 async def login(request: WebRequest) -> Response[Any]:
     """Sign in, and go on to the page that required it."""
     form = request.fields
-    name, next_path = form.get("name", "").strip(), safe_path(form.get("next"))
+    name = form.get("name", "").strip()
+    next_path = safe_path(form.get("next"))
     try:
         session = await create_session(request, name, form.get("password", ""))
     except (UnauthorizedError, ValidationError):
