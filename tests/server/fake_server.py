@@ -12,7 +12,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from imagehost_server.middleware.connections import ConnectionTable, OpenConnection
-from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.middleware.requests import RequestMiddleware
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.transport import BYTES_ACKNOWLEDGED
 from imagehost_server.settings import HttpSettings
@@ -227,13 +227,13 @@ class AppDouble:
 
     fast_path: FastPathDouble | None = field(factory=FastPathDouble)
     http: HttpSettings = SETTINGS
-    security: SecurityMiddleware = field(init=False)
+    security: RequestMiddleware = field(init=False)
     connections: ConnectionTable = field(init=False)
     paths: list[str] = field(factory=list)
     go: asyncio.Event = field(factory=asyncio.Event)
 
     def __attrs_post_init__(self) -> None:
-        self.security = SecurityMiddleware(cast("Any", self))
+        self.security = RequestMiddleware(cast("Any", self))
         self.connections = ConnectionTable(self.http.max_connections, self.http.max_connections_per_client)
 
     async def __call__(

@@ -14,7 +14,7 @@ from tests.virtual_time import run_in_virtual_time
 from imagehost_core.errors import BadRequestError, PayloadTooLargeError, UnsupportedMediaTypeError
 from imagehost_server.http import body
 from imagehost_server.http.body import COUNT_SECONDS, iter_body, read_body, require_json
-from imagehost_server.middleware.security import DRAIN_TIMEOUT, RequestBody
+from imagehost_server.middleware.request_body import DRAIN_TIMEOUT, RequestBody
 from imagehost_server.settings import HttpSettings
 
 

@@ -20,7 +20,7 @@ from imagehost_server._executors import Executors
 from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.middleware.cors import CorsPolicy
-from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.middleware.requests import RequestMiddleware
 
 
 @pytest.fixture(scope="module")
@@ -35,23 +35,23 @@ def image(host: ImageHost) -> Image:
 
 
 @pytest.fixture(scope="module")
-def app(host: ImageHost) -> SecurityMiddleware:
+def app(host: ImageHost) -> RequestMiddleware:
     return application(host)
 
 
-def application(host: ImageHost, trusted_proxies: Iterable[str] = ()) -> SecurityMiddleware:
+def application(host: ImageHost, trusted_proxies: Iterable[str] = ()) -> RequestMiddleware:
     async def api(_scope: Any, _receive: Any, _send: Any) -> None:
         raise AssertionError("expected requests for images only")
 
     route = DeliveryRoute(host, Executors(host.settings.rendering))
     dispatcher = Dispatcher(api, route, DELIVERY_PREFIXES, CorsPolicy(()))
-    return SecurityMiddleware(
+    return RequestMiddleware(
         dispatcher, max_concurrent_requests_per_client=9, trusted_proxies=trusted_proxies
     )
 
 
 async def request(
-    app: SecurityMiddleware,
+    app: RequestMiddleware,
     image: Image,
     *headers: tuple[bytes, bytes],
     method: str = "GET",
@@ -84,7 +84,7 @@ async def request(
 
 @pytest.mark.anyio
 async def test_repeated_responses_differ_in_their_request_id_only(
-    app: SecurityMiddleware, image: Image
+    app: RequestMiddleware, image: Image
 ) -> None:
     first, *others = [await request(app, image) for _ in range(4)]
     ids = {dict(headers)[b"x-request-id"] for _, headers, _ in (first, *others)}
@@ -96,7 +96,7 @@ async def test_repeated_responses_differ_in_their_request_id_only(
 
 
 @pytest.mark.anyio
-async def test_conditions_and_ranges_apply_to_a_cached_variant(app: SecurityMiddleware, image: Image) -> None:
+async def test_conditions_and_ranges_apply_to_a_cached_variant(app: RequestMiddleware, image: Image) -> None:
     _, headers, whole = await request(app, image)
     tag = dict(headers)[b"etag"]
     for _ in range(2):
@@ -109,14 +109,14 @@ async def test_conditions_and_ranges_apply_to_a_cached_variant(app: SecurityMidd
 
 
 @pytest.mark.anyio
-async def test_repeated_conditional_headers_are_joined(app: SecurityMiddleware, image: Image) -> None:
+async def test_repeated_conditional_headers_are_joined(app: RequestMiddleware, image: Image) -> None:
     tag = dict((await request(app, image))[1])[b"etag"]
     assert (await request(app, image, (b"if-none-match", b'"other"'), (b"if-none-match", tag)))[0] == 304
 
 
 @pytest.mark.anyio
 async def test_a_changed_image_is_not_sent_from_the_cache(
-    app: SecurityMiddleware, host: ImageHost, image: Image
+    app: RequestMiddleware, host: ImageHost, image: Image
 ) -> None:
     assert dict((await request(app, image))[1])[b"cache-control"].startswith(b"public")
     host.images.update(image.id, is_public=False)
@@ -143,7 +143,7 @@ def test_a_url_resolves_to_the_same_object_until_the_image_changes(host: ImageHo
 
 @pytest.mark.anyio
 async def test_a_large_variant_is_sent_from_its_file_with_all_its_headers(
-    app: SecurityMiddleware, host: ImageHost
+    app: RequestMiddleware, host: ImageHost
 ) -> None:
     file = BytesIO()
     PILImage.effect_noise((800, 600), 90).save(file, "PNG")

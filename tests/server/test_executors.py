@@ -44,7 +44,7 @@ from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher, create_api
 from imagehost_server.auth.identity import IdentityMiddleware
 from imagehost_server.delivery.route import DeliveryRoute
 from imagehost_server.middleware.cors import CorsPolicy
-from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.middleware.requests import RequestMiddleware
 from imagehost_server.settings import ServerSettings
 
 SETTINGS = ServerSettings(
@@ -149,7 +149,7 @@ def client_of(
 ) -> httpx2.AsyncClient:
     """Return a client of an application with these executors."""
     identity = IdentityMiddleware(create_api(host, settings, executors), host, executors)
-    app = SecurityMiddleware(
+    app = RequestMiddleware(
         Dispatcher(identity, DeliveryRoute(host, executors), DELIVERY_PREFIXES, CorsPolicy(()))
     )
     transport = httpx2.ASGITransport(app=app, client=("127.0.0.1", 9))  # type: ignore[arg-type]

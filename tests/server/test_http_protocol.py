@@ -20,7 +20,7 @@ from imagehost_core.models import Image
 from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
 from imagehost_server.middleware.connections import EXTRA_CONNECTIONS
-from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.middleware.requests import RequestMiddleware
 from imagehost_server.serve.protocol import EXTRA_SECONDS, MAX_PIPELINED, HttpProtocol
 from imagehost_server.serve.request_head import CHUNK_BYTES, FEED_BYTES, MAX_HEAD_BYTES, MAX_UNPARSED_BYTES
 from imagehost_server.serve.transport import (
@@ -852,7 +852,7 @@ async def test_a_rejection_behind_a_trusted_proxy_logs_the_client_and_has_hsts(
 ) -> None:
     caplog.set_level(logging.INFO, "imagehost.access")
     app = AppDouble()
-    app.security = SecurityMiddleware(cast("Any", app), trusted_proxies=["127.0.0.1"], hsts_seconds=60)
+    app.security = RequestMiddleware(cast("Any", app), trusted_proxies=["127.0.0.1"], hsts_seconds=60)
     transport, connection = connect(app)
     forwarded = b"X-Forwarded-Proto: https\r\nX-Forwarded-For: 192.0.2.9\r\n"
     connection.data_received(GET[:-2] + forwarded + b"X: y\r\nno field\r\n\r\n")

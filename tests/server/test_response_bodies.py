@@ -30,7 +30,7 @@ from imagehost_server.auth.cookies import SESSION_COOKIE
 from imagehost_server.http import response_body
 from imagehost_server.http.response_body import PIECE_BYTES, WHOLE_BYTES, Spool
 from imagehost_server.metrics import IMAGE_ROUTE
-from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.middleware.requests import RequestMiddleware
 from imagehost_server.settings import ServerSettings
 
 SETTINGS = ServerSettings(
@@ -113,7 +113,7 @@ class Body(bytes):
         self.set_freed()
 
 
-def middleware(set_freed: Callable[[], object], spool: Spool, size: int) -> SecurityMiddleware:
+def middleware(set_freed: Callable[[], object], spool: Spool, size: int) -> RequestMiddleware:
     """Return the middleware around an application with a large body."""
 
     async def app(_scope: Any, _receive: Any, send: Any) -> None:
@@ -122,7 +122,7 @@ def middleware(set_freed: Callable[[], object], spool: Spool, size: int) -> Secu
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": body, "more_body": False})
 
-    return SecurityMiddleware(app, spool=spool)
+    return RequestMiddleware(app, spool=spool)
 
 
 @pytest.mark.anyio

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_server.http.response_body import WHOLE_BYTES
-from imagehost_server.middleware.security import SecurityMiddleware, is_loopback_client
+from imagehost_server.middleware.header_checks import is_loopback_client
+from imagehost_server.middleware.requests import RequestMiddleware
 
 RawHeaders = list[tuple[bytes, bytes]]
 HOST: RawHeaders = [(b"host", b"images.example")]
@@ -48,7 +49,7 @@ class Exchange:
         self.sent: list[dict[str, Any]] = []
         self._status = status
         self._error = error
-        self.middleware = SecurityMiddleware(self._app, trusted_proxies=trusted, **options)
+        self.middleware = RequestMiddleware(self._app, trusted_proxies=trusted, **options)
 
     async def _app(self, _scope: Any, _receive: Any, send: Any) -> None:
         self.reached_app = True
@@ -413,7 +414,7 @@ async def test_concurrent_requests_are_limited_per_ip_address() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    middleware = SecurityMiddleware(app, max_concurrent_requests_per_client=2, trusted_proxies=["127.0.0.1"])
+    middleware = RequestMiddleware(app, max_concurrent_requests_per_client=2, trusted_proxies=["127.0.0.1"])
 
     async def request(ip_address: str) -> None:
         async def send(message: Any) -> None:
@@ -445,7 +446,7 @@ async def test_probes_do_not_count_as_concurrent_requests() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    middleware = SecurityMiddleware(app, max_concurrent_requests_per_client=2)
+    middleware = RequestMiddleware(app, max_concurrent_requests_per_client=2)
 
     async def request(path: str, method: str = "GET") -> None:
         async def send(message: Any) -> None:
@@ -481,7 +482,7 @@ async def test_a_large_body_is_sent_in_pieces(size: int) -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await SecurityMiddleware(app)(scope_of(HOST, "127.0.0.1"), BodyChunks(), send)  # type: ignore[arg-type]
+    await RequestMiddleware(app)(scope_of(HOST, "127.0.0.1"), BodyChunks(), send)  # type: ignore[arg-type]
     pieces = sent[1:]
     assert b"".join(piece["body"] for piece in pieces) == body
     assert max(len(piece["body"]) for piece in pieces) <= WHOLE_BYTES

@@ -26,7 +26,7 @@ from tests.waiting import PATIENCE
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_server.logging_config import FORMATTERS
-from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.middleware.requests import RequestMiddleware
 from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import running
 from imagehost_server.tracing import configure, instrument, is_configured
@@ -167,7 +167,7 @@ async def _request(app: Any, method: str = "GET") -> None:
         "type": "http", "method": method, "path": "/v1/images", "query_string": b"", "scheme": "http",
         "headers": [(b"host", b"h")], "client": ("127.0.0.1", 9), "http_version": "1.1",
     }  # fmt: skip
-    await instrument(SecurityMiddleware(app))(scope, receive, send)
+    await instrument(RequestMiddleware(app))(scope, receive, send)
 
 
 def test_an_internal_error_is_an_error_of_the_span() -> None:

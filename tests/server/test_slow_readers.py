@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 
 from imagehost_server.metrics import HTTP_CUT, Recorder
 from imagehost_server.middleware.connections import ConnectionTable
-from imagehost_server.middleware.security import SecurityMiddleware
+from imagehost_server.middleware.requests import RequestMiddleware
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.transport import (
     BYTES_PER_SECOND,
@@ -115,13 +115,13 @@ class LargeResponse:
     http: HttpSettings = field(factory=HttpSettings)
     connections: ConnectionTable = field(factory=lambda: ConnectionTable(9))
     recorder: Recorder = field(factory=Recorder)
-    security: SecurityMiddleware = field(init=False)
+    security: RequestMiddleware = field(init=False)
     sent_pieces: int = 0
     may_respond: asyncio.Event = field(factory=asyncio.Event)
 
     def __attrs_post_init__(self) -> None:
         self.may_respond.set()
-        self.security = SecurityMiddleware(cast("Any", self._respond), recorder=self.recorder)
+        self.security = RequestMiddleware(cast("Any", self._respond), recorder=self.recorder)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self.security(scope, receive, send)

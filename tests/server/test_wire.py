@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from tests.waiting import PATIENCE
 
-from imagehost_server.middleware.security import MAX_HEADER_BYTES
+from imagehost_server.middleware.header_checks import MAX_HEADER_BYTES
 from imagehost_server.serve.request_head import MAX_HEAD_BYTES
 from imagehost_server.testing import RunningServer, running
 

@@ -10,7 +10,7 @@ import pytest
 from attrs import frozen
 from tests.waiting import PATIENCE, wait_until
 
-from imagehost_server.middleware.security import MAX_HEADER_BYTES
+from imagehost_server.middleware.header_checks import MAX_HEADER_BYTES
 from imagehost_server.serve.request_head import MAX_HEAD_BYTES, MAX_TARGET_BYTES
 from imagehost_server.testing import RunningServer
 

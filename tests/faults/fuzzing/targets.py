@@ -73,7 +73,7 @@ TARGETS: dict[str, Settings] = {
         (
             "imagehost_server.delivery.fast_path",
             "imagehost_server.http.conditional",
-            "imagehost_server.middleware.security",
+            "imagehost_server.middleware.requests",
         ),
     ),
     "signed_urls": Settings(

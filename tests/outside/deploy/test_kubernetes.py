@@ -15,7 +15,7 @@ from tests.shipped_files import ROOT, shipped
 from imagehost_core.limits import MAX_FILE_BYTES, MAX_FILES_PER_REQUEST
 from imagehost_core.settings import SettingsError
 from imagehost_server.cli.bootstrap import read_password
-from imagehost_server.middleware.security import PROBE_PATHS
+from imagehost_server.middleware.header_checks import PROBE_PATHS
 from imagehost_server.serve.supervisor import STOP_SECONDS
 from imagehost_server.settings import ServerSettings, load
 

@@ -26,6 +26,7 @@ from imagehost_server.background.purge_sender import running_purge_sender
 from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
 from imagehost_server.delivery.fast_path import FastPath
 from imagehost_server.delivery.route import DeliveryRoute
+from imagehost_server.http.client_address import without_root
 from imagehost_server.http.response_body import Spool
 from imagehost_server.http.responses import RawResponse, error_response, routing_error, to_litestar
 from imagehost_server.metrics import Recorder
@@ -36,8 +37,9 @@ from imagehost_server.middleware.cors import (
     RawHeaders,
     is_preflight,
 )
+from imagehost_server.middleware.header_checks import PROBE_PATHS
 from imagehost_server.middleware.lsky import LskyMiddleware
-from imagehost_server.middleware.security import PROBE_PATHS, SecurityMiddleware, without_root
+from imagehost_server.middleware.requests import RequestMiddleware
 from imagehost_server.openapi.docs_page import ApiDescription, docs_asset
 from imagehost_server.routes import ROUTES
 from imagehost_server.routes.handler import ApiRequest, RouteHandler
@@ -74,7 +76,7 @@ class Application:
     """
 
     middleware: ASGIApp
-    security: SecurityMiddleware
+    security: RequestMiddleware
     fast_path: FastPath | None
     root_path: str
     connections: ConnectionTable
@@ -119,7 +121,7 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
         return DELIVERY_ERROR_HEADERS if status >= 400 else []
 
     spool = Spool(host.uploads.stage, executors)
-    security = SecurityMiddleware(
+    security = RequestMiddleware(
         dispatcher,
         cors_headers=cors_headers,
         trusted_proxies=settings.trusted_proxies,

@@ -2,7 +2,7 @@
 
 The middleware authenticates and counts every API request before routing. It wraps the JSON API, so that
 unknown paths and wrong methods are counted too, and every response has rate limit headers, which
-`SecurityMiddleware` adds. Requests with a valid token count against its account, all others against the
+`RequestMiddleware` adds. Requests with a valid token count against its account, all others against the
 client's IP address. The delivery route, probes and the API's own description are not counted.
 
 No valid token is 401; a valid token without the required scope is 403. A request that changes something is

@@ -6,7 +6,7 @@ the framework take most of the time: on one core, with 47 KB and 32 connections,
 (`docs/decisions/0007-uvicorn-and-an-http-fast-path.md`).
 
 `serve.protocol` offers each request that arrives in one piece. The fast path responds with the functions of
-the slow path (`SecurityMiddleware` and `DeliveryRoute`), or returns `None` without side effects; then the
+the slow path (`RequestMiddleware` and `DeliveryRoute`), or returns `None` without side effects; then the
 request takes the slow path. Every response is equal to that of the slow path, so the setting `http.fast_path`
 changes nothing but speed.
 """
@@ -22,16 +22,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from imagehost_core import ImageHost
 from imagehost_core.errors import ImageHostError
 from imagehost_server.delivery.route import DeliveryRoute, ResponseStartCache, relevant_headers
-from imagehost_server.http.client_address import client_address
+from imagehost_server.http.client_address import client_address, without_root
 from imagehost_server.http.conditional import is_not_modified
 from imagehost_server.http.response_body import WHOLE_BYTES
 from imagehost_server.metrics import IMAGE_ROUTE
-from imagehost_server.middleware.security import (
-    SecurityMiddleware,
-    is_https,
-    require_valid_request,
-    without_root,
-)
+from imagehost_server.middleware.header_checks import is_https, require_valid_request
+from imagehost_server.middleware.requests import RequestMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +106,7 @@ class FastPath:
         self,
         host: ImageHost,
         route: DeliveryRoute,
-        security: SecurityMiddleware,
+        security: RequestMiddleware,
         delivery_path: Callable[[str], str | None],
     ) -> None:
         self.unsent_bytes = 0
@@ -177,7 +173,7 @@ class FastPath:
         seconds = time.perf_counter() - started
         self._recorder.request(method, IMAGE_ROUTE, status, seconds, 0, len(body))
         self._recorder.lookup(found_in)
-        self._security.log(method, path, headers.ip_address, status, request_id, seconds)
+        self._security.access_log.request(method, path, headers.ip_address, status, request_id, seconds)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
 
     def _must_hold_little(self, peer: Peer) -> bool:

@@ -55,3 +55,8 @@ def _parse(text: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return getattr(address, "ipv4_mapped", None) or address
+
+
+def without_root(path: str, root_path: str) -> str:
+    """Return a path without the root path: proxies remove it, or leave it to the server."""
+    return path[len(root_path) :] or "/" if f"{path}/".startswith(f"{root_path}/") else path

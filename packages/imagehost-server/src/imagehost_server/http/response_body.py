@@ -1,7 +1,7 @@
 """Bodies of responses, for clients that may not read them: what one occupies until it does is small.
 
 A file is sent in pieces, each read when the kernel has taken the one before. A body in memory is sent in
-pieces too, and is moved to a temporary file once a client lets it wait. `middleware.security` passes the body
+pieces too, and is moved to a temporary file once a client lets it wait. `middleware.requests` passes the body
 of every response through these functions.
 """
 

@@ -1,6 +1,6 @@
 """Cross-origin resource sharing (CORS): which pages of other origins may use the JSON API from a browser.
 
-`SecurityMiddleware` adds the headers to the responses of every layer, so that a page can read all errors.
+`RequestMiddleware` adds the headers to the responses of every layer, so that a page can read all errors.
 `Dispatcher` responds to preflight requests inside it, so that they get a request id and a line in the access
 log, but are neither authenticated nor counted. Litestar's middleware would run inside authentication and rate
 limits, whose 401 and 429 would be unreadable; its `CORSConfig` matches origins and builds the headers.

@@ -31,7 +31,7 @@ from imagehost_core.services.webhooks import TEST_EVENT
 from imagehost_core.transform import TRANSFORM_PARAMETERS
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE, cookie_name
 from imagehost_server.auth.identity import REGISTRATION
-from imagehost_server.middleware.security import HeadersTooLargeError
+from imagehost_server.middleware.header_checks import HeadersTooLargeError
 from imagehost_server.routes.handler import ApiRequest, Operation
 from imagehost_server.routes.upload import UploadForm
 

@@ -21,7 +21,7 @@ from imagehost_server.auth.identity import bearer_token
 from imagehost_server.http.responses import RawResponse, Success, ok, to_litestar
 from imagehost_server.logging_config import ProblemLog
 from imagehost_server.metrics import CONTENT_TYPE, render_metrics
-from imagehost_server.middleware.security import is_loopback_client
+from imagehost_server.middleware.header_checks import is_loopback_client
 from imagehost_server.routes.handler import ApiRequest, operation
 
 CHECK_SECONDS = 5.0

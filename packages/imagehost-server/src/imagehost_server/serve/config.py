@@ -35,7 +35,7 @@ class ServerConfig(Config):
             http="imagehost_server.serve.protocol:HttpProtocol",
             ws="none",
             workers=settings.server.workers,
-            # `SecurityMiddleware` evaluates the headers of trusted proxies.
+            # `RequestMiddleware` evaluates the headers of trusted proxies.
             proxy_headers=False,
             server_header=False,
             access_log=False,

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from imagehost_core.errors import BadRequestError, ImageHostError, UnavailableError
 from imagehost_server.app import Application
 from imagehost_server.delivery.fast_path import Peer
-from imagehost_server.middleware.security import CUT, TRANSPORT, Cut
+from imagehost_server.middleware.response_cut import CUT, TRANSPORT, Cut
 from imagehost_server.serve.rejection import UNKNOWN, Rejection, send_error, serve_probe, to_bad_request
 from imagehost_server.serve.request_head import (
     FEED_BYTES,
@@ -453,7 +453,8 @@ class HttpProtocol(HttpToolsProtocol):
         unsent = self.transport.get_write_buffer_size()
         if not self._mark_cut("slow", unsent):
             # The response was complete for the application, which has logged it.
-            self._security.log_cut(self.client, self._last_request_id(), unsent)
+            self._security.recorder.response_cut("slow")
+            self._security.access_log.response_cut(self.client, self._last_request_id(), unsent)
         self._abort()
 
     def _disconnect_response(self, cycle: RequestResponseCycle) -> None:

@@ -15,7 +15,8 @@ from imagehost_core.errors import BadRequestError, ImageHostError
 from imagehost_server.http.client_address import client_address
 from imagehost_server.http.responses import RawResponse, error_response
 from imagehost_server.metrics import UNROUTED
-from imagehost_server.middleware.security import REJECTED, SecurityMiddleware, is_https, is_probe
+from imagehost_server.middleware.header_checks import is_https, is_probe
+from imagehost_server.middleware.requests import REJECTED, RequestMiddleware
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
@@ -73,7 +74,7 @@ class Rejection:
     scope: HTTPScope
     started: float
 
-    def response(self, security: SecurityMiddleware) -> RawResponse:
+    def response(self, security: RequestMiddleware) -> RawResponse:
         """Write the line of the access log, and return the response with which the connection ends.
 
         Args:
@@ -92,12 +93,12 @@ class Rejection:
         security.recorder.request(
             self.method, UNROUTED, response.status, seconds, 0, len(response.body), request_id
         )
-        security.log(self.method, self.path, ip_address, response.status, request_id, seconds)
+        security.access_log.request(self.method, self.path, ip_address, response.status, request_id, seconds)
         return RawResponse(
             response.status, response.body, (*response.headers, *headers, ("connection", "close"))
         )
 
-    def respond(self, security: SecurityMiddleware, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    def respond(self, security: RequestMiddleware, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Write the line of the access log, and return the bytes of the response.
 
         Args:
@@ -116,7 +117,7 @@ class Rejection:
 
 async def serve_probe(
     app: ASGIApp,
-    security: SecurityMiddleware,
+    security: RequestMiddleware,
     error: ImageHostError,
     scope: Scope,
     receive: Receive,
@@ -130,7 +131,7 @@ async def serve_probe(
 
 
 async def send_error(
-    security: SecurityMiddleware, error: ImageHostError, scope: Scope, _receive: Receive, send: Send
+    security: RequestMiddleware, error: ImageHostError, scope: Scope, _receive: Receive, send: Send
 ) -> None:
     """Respond with an error, in place of the application."""
     request = cast("HTTPScope", scope)

@@ -7,7 +7,7 @@ import re
 from attrs import frozen
 
 from imagehost_core.errors import BadRequestError, FieldError, quote_value
-from imagehost_server.middleware.security import MAX_HEADER_BYTES, HeadersTooLargeError
+from imagehost_server.middleware.header_checks import MAX_HEADER_BYTES, HeadersTooLargeError
 
 MAX_TARGET_BYTES = 2**16 - 1
 """The longest request target; uvicorn's URL parser takes no longer one."""
@@ -80,7 +80,7 @@ def loggable_path(target: bytes) -> str:
 
 
 MAX_HEAD_BYTES = 2 * MAX_HEADER_BYTES
-"""All fields of a request, with trailers, and any single line; `SecurityMiddleware` has a lower limit."""
+"""All fields of a request, with trailers, and any single line; `RequestMiddleware` has a lower limit."""
 
 FEED_BYTES = 32 * 2**10
 """How many bytes the parser gets at a time: it does not tell how many of them it has made no callback for."""

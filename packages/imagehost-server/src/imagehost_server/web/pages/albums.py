@@ -40,7 +40,7 @@ from imagehost_server.auth.cookies import SHARE_COOKIE, cookie_value, share_cook
 from imagehost_server.auth.passwords import password_errors, verify_password
 from imagehost_server.delivery.route import content_disposition
 from imagehost_server.http.response_body import PIECE_BYTES, pieces_of
-from imagehost_server.middleware.security import cut_response
+from imagehost_server.middleware.response_cut import cut_response
 from imagehost_server.routes.albums import ShareRecord, new_share
 from imagehost_server.routes.sessions import throttle_password_attempt
 from imagehost_server.web.page import (

@@ -1,0 +1,72 @@
+"""The access log: a line for each request, and for each connection that is cut after its response."""
+
+from __future__ import annotations
+
+import logging
+
+from attrs import frozen
+
+from imagehost_core.errors import quote_value
+from imagehost_core.tokens import hide_tokens
+
+MAX_LOGGED_PATH = 200
+
+access_log = logging.getLogger("imagehost.access")
+
+
+@frozen
+class AccessLog:
+    """The access log, if it is on."""
+
+    is_on: bool
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        ip_address: str,
+        status: int,
+        request_id: str,
+        seconds: float,
+        **details: object,
+    ) -> None:
+        """Write the line of a request.
+
+        Args:
+            method: The HTTP method.
+            path: The path, without the query.
+            ip_address: The client's IP address.
+            status: The status of the response; 0 = no response was sent.
+            request_id: The request id.
+            seconds: How long the request took.
+            details: Further fields of the line.
+        """
+        if self.is_on and access_log.isEnabledFor(logging.INFO):
+            fields: dict[str, object] = {
+                "method": method,
+                "path": quote_value(hide_tokens(path), MAX_LOGGED_PATH)[1:-1],
+                "status": status,
+                "ms": round(1000 * seconds, 1),
+                "client": ip_address,
+                "request_id": request_id,
+            }
+            _handle("request", {**fields, **details})
+
+    def response_cut(self, client: tuple[str, int] | None, request_id: str, unsent_bytes: int) -> None:
+        """Write that a connection has ended whose client reads responses, logged before, too slowly.
+
+        Args:
+            client: The IP address and the port of the peer.
+            request_id: The id of the last request.
+            unsent_bytes: Bytes of the responses that the kernel had not taken.
+        """
+        if self.is_on and access_log.isEnabledFor(logging.INFO):
+            fields = {"client": client[0] if client else "", "request_id": request_id, "cut": "slow"}
+            _handle("response cut", {**fields, "unsent_bytes": unsent_bytes})
+
+
+def _handle(event: str, fields: dict[str, object]) -> None:
+    """Write a line, without the search for the calling function that `Logger.info` does."""
+    record = logging.LogRecord(access_log.name, logging.INFO, "", 0, event, None, None)
+    record.fields = fields
+    access_log.handle(record)
