@@ -17,7 +17,7 @@ FULL_NAME = re.compile(
 MEMBER = re.compile(r"`([A-Z]\w+)\.(\w+)(?:\(\))?`")
 """The name of a member of a class."""
 FILE = re.compile(r"/test_\w+\.py$|\.toml$")
-"""The end of what is a file of the tests or of the packages, and no name."""
+"""The end of what is a file of the tests, or of texts, and no module."""
 
 
 def has_member(owner: object, name: str) -> bool:
@@ -55,7 +55,10 @@ def classes(modules: list[Path]) -> dict[str, list[type]]:
 
 def test_every_full_name_of_the_packages_exists(tracked: list[Path], workspace: Path) -> None:
     named = {
-        (str(path.relative_to(workspace)), f"imagehost_{match[1] or match[2]}.{match[3].replace('/', '.')}")
+        (
+            str(path.relative_to(workspace)),
+            f"imagehost_{match[1] or match[2]}.{match[3].removesuffix('.py').replace('/', '.')}",
+        )
         for path in tracked
         if path.suffix in {".py", ".md"} and "findings" not in path.parts
         for match in FULL_NAME.finditer(path.read_text(encoding="utf-8"))
