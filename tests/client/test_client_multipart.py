@@ -101,6 +101,7 @@ def test_sync_and_async_chunks_have_the_same_bytes_and_progress(size: int) -> No
 
     assert anyio.run(read) == first
     assert reports[:count] == reports[count:]
+    assert b"".join(body.chunks()) == first
     assert reports[0] == (0, size)
     assert reports[count - 1] == (size, size)
 

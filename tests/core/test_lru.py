@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from imagehost_core._util.lru import LRUCache
+from imagehost_core._util.lru import GenerationCache, LRUCache
 
 LIMIT = 10
 KEYS = "abcdef"
@@ -78,3 +78,16 @@ def test_a_limit_of_zero_caches_nothing() -> None:
     cache: LRUCache[str, bytes] = LRUCache(0, len)
     cache.put("a", b"x")
     assert cache.get("a") is None
+
+
+def test_nothing_is_valid_or_kept_during_a_change_and_nothing_from_before_it_afterwards() -> None:
+    cache: GenerationCache[str, bytes] = GenerationCache(LIMIT)
+    cache.put("a", b"old", 2)
+    assert cache.get("a", 2) == b"old"
+    assert cache.get("a", None) is None
+    cache.put("b", b"read during the change", None)
+    assert cache.get("b", None) is None
+    assert cache.get("b", 4) is None
+    assert cache.get("a", 4) is None
+    cache.put("a", b"new", 4)
+    assert cache.get("a", 4) == b"new"

@@ -168,6 +168,7 @@ INVALID_URLS = [
     "https://example.com:22/",
     "https://example.com:25/",
     "https://example.com:80/",
+    "https://example.com:1023/",
     "https://example.com:65536/",
     "https://example.com:-1/",
     "https://example.com:4 43/",

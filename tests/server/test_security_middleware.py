@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.http.response_body import WHOLE_BYTES
 from imagehost_server.middleware.header_checks import is_loopback_client
 from imagehost_server.middleware.requests import RequestMiddleware
@@ -214,6 +215,18 @@ async def test_the_access_log_has_no_query(caplog: pytest.LogCaptureFixture) -> 
     fields: dict[str, object] = record.fields  # type: ignore[attr-defined]
     assert (fields["method"], fields["path"], fields["status"]) == ("GET", "/v1/images", 200)
     assert "secret" not in str(fields)
+
+
+@pytest.mark.anyio
+async def test_the_access_log_has_no_token_of_a_share(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    token = new_token(TokenKind.SHARE)
+    await Exchange().run(scope_of(HOST) | {"path": f"/s/{token}/images.zip"})
+    (record,) = [record for record in caplog.records if record.name == "imagehost.access"]
+    path = str(record.fields["path"])  # type: ignore[attr-defined]
+    assert token not in path
+    assert path.startswith("/s/iha_")
+    assert path.endswith("/images.zip")
 
 
 @pytest.mark.anyio

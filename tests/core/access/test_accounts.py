@@ -16,6 +16,7 @@ from tests.open_host import open_host
 from imagehost_core import (
     AccountRef,
     ConflictError,
+    ForbiddenError,
     ImageHost,
     LimitOverrides,
     NotFoundError,
@@ -30,6 +31,17 @@ from imagehost_core.testing import FrozenClock
 def shared_host() -> Iterator[ImageHost]:
     with open_host() as host:
         yield host
+
+
+def test_an_operator_who_is_one_no_longer_changes_no_account(host: ImageHost) -> None:
+    former = host.accounts.create("former", role=Role.OPERATOR)
+    host.accounts.update("former", role=Role.USER)
+    with pytest.raises(ForbiddenError):
+        host.accounts.create("another", operator=former)
+    with pytest.raises(ForbiddenError):
+        host.accounts.update("former", operator=former, role=Role.OPERATOR)
+    assert [account.name for account in host.accounts.iter()] == ["former", "admin"]
+    assert host.accounts.get("former").role is Role.USER
 
 
 def test_the_account_of_a_new_data_directory_is_an_operator(host: ImageHost) -> None:

@@ -246,6 +246,10 @@ OPERATIONS: dict[str, tuple[Requirement, Operation]] = {
         SessionRequirement.OPERATOR,
         lambda host, owner, _: host.accounts.update("admin", operator=owner, quota_bytes=7),
     ),
+    "update nothing": (
+        Scope.IMAGES_WRITE,
+        lambda host, owner, owned: host.images.update(owned.image_id, owner=owner, description=""),
+    ),
 }
 """What an account can do that has an effect, and what it requires of a token."""
 
@@ -364,6 +368,16 @@ def test_every_operation_has_its_effect_while_its_token_is_valid(
     requirement, operation = OPERATIONS[name]
     owned = world.own(f"{name.replace(' ', '.')}-{by_key}")
     operation(world.host, world.authorize(owned.account, requirement, by_key=by_key), owned)
+
+
+@pytest.mark.parametrize("requirement", SessionRequirement)
+def test_no_key_of_an_operator_meets_the_requirement_of_a_session(
+    world: World, requirement: SessionRequirement
+) -> None:
+    account = world.host.accounts.create(f"key-for-{requirement.value}", role=Role.OPERATOR)
+    principal = world.host.authenticate(world.host.keys.create(owner=account).token)
+    with pytest.raises(ForbiddenError, match="expected a session's token"):
+        authorize(principal, requirement)
 
 
 def test_a_password_change_does_not_end_keys(world: World) -> None:

@@ -166,6 +166,18 @@ def test_a_password_change_ends_all_sessions_of_the_account_but_the_one_that_mad
     assert host.accounts.password_hash("admin") == "first"
 
 
+def test_a_suspension_ends_sessions_for_good_and_keys_until_its_end(host: ImageHost) -> None:
+    ann = host.accounts.create("ann")
+    created, key = sign_in(host, "ann"), host.keys.create(owner=ann)
+    host.accounts.update("ann", suspended=True)
+    for token in (created.token, key.token):
+        with pytest.raises(UnauthorizedError):
+            host.authenticate(token)
+    host.accounts.update("ann", suspended=False)
+    assert not is_valid(host, created)
+    assert host.authenticate(key.token).key_id == key.key.id
+
+
 def test_a_password_that_was_changed_meanwhile_is_not_replaced(host: ImageHost) -> None:
     host.accounts.set_password_hash("admin", "first")
     created = sign_in(host)

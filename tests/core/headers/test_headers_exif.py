@@ -193,6 +193,12 @@ def test_the_first_of_two_orientation_tags_counts() -> None:
     assert scanned(tiff((*ENTRY, short(3)), (*ENTRY, short(6)))) == 3
 
 
+def test_an_orientation_of_the_right_type_counts_before_another() -> None:
+    wrong = (ORIENTATION, LONG, 1, struct.pack(">I", 3))
+    assert scanned(tiff(wrong, (*ENTRY, short(6)))) == 6
+    assert scanned(tiff((*ENTRY, short(6)), wrong)) == 6
+
+
 def test_a_directory_larger_than_a_page_of_the_reader_is_read_whole() -> None:
     filler = [(0x010F, 2, 9, b"abcd")] * 40_000
     assert scanned(tiff(*filler, (*ENTRY, short(8)))) == 8

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageSequence
 
 from imagehost_core.formats import Format
+from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import RenderJob
 from imagehost_core.pixels.animation import MAX_DURATION, MAX_LOOP_COUNT, to_centiseconds
 from imagehost_core.pixels.decode import open_image
@@ -102,6 +103,15 @@ def test_a_cleared_area_is_transparent_in_the_next_frame(factory: Any, target: F
         assert [alpha.getpixel((10 * part + 5, 10)) > 128 for part in range(3)] == [  # type: ignore[operator]
             part == number for part in range(3)
         ]
+
+
+def test_a_webp_of_which_one_frame_covers_a_part_says_that_it_has_alpha(factory: Any) -> None:
+    first, second = (Image.new("RGBA", (60, 40), (30, 200, 30, 255)) for _ in range(2))
+    first.paste((0, 0, 0, 0), (30, 0, 60, 40))
+    data = factory.encode(first, Format.PNG, save_all=True, append_images=[second], duration=100)
+    own = Plan.unchanged(Size(60, 40))
+    result = render(RenderJob(own, Format.WEBP, None, animated=True), Format.PNG, data)[1][0]
+    assert scan(BytesIO(result), len(result)).has_alpha
 
 
 def test_the_default_image_of_an_animated_png_is_not_a_frame(factory: Any) -> None:

@@ -71,6 +71,14 @@ def test_a_grey_image_with_a_profile_for_rgb_is_converted_by_it(factory: Any) ->
     assert pixel(rendered(factory, data, Format.PNG))[:3] == pixel(expected) != (90, 90, 90)
 
 
+def test_a_grey_image_is_converted_by_its_profile_for_grey(factory: Any) -> None:
+    image, profile = Image.new("L", (8, 8), 90), factory.icc_profile(gamma=1.8)
+    expected = to_srgb(NormalizedImage(image.convert("RGB"), profile))
+    for_grey = profile.replace(b"RGB ", b"GRAY", 1).replace(b"rTRC", b"kTRC")
+    data = factory.encode(image, icc_profile=for_grey)
+    assert pixel(rendered(factory, data, Format.PNG))[:3] == pixel(expected) != (90, 90, 90)
+
+
 def test_a_profile_that_changes_dark_colours_only_is_not_taken_for_srgb(factory: Any) -> None:
     image = Image.new("RGB", (8, 8), (10, 10, 10))
     profile = factory.icc_profile(SRGB_TO_XYZ, gamma=2.2)

@@ -53,6 +53,14 @@ def test_width_and_height_refer_to_the_upright_image(factory: Any, fmt: Format, 
     assert factory.difference(image, upright.resize(image.size)) < 10
 
 
+def test_a_sideways_jpeg_is_not_decoded_smaller_than_its_variant_needs(factory: Any) -> None:
+    # Decoded by the other axis, the 64 columns would be 16, and the stripes grey.
+    stripes = Image.effect_noise((16, 1), 200).convert("RGB").resize((64, 2048), Image.Resampling.NEAREST)
+    data = factory.oriented(stripes.transpose(Image.Transpose.ROTATE_90), 6, quality=95)
+    _, blob = variant(data, Format.JPEG, Format.PNG, Size(64, 2048), Transform(64, 8, fit=Fit.FILL))
+    assert factory.difference(factory.decode(blob), stripes.resize((64, 8))) < 5
+
+
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_a_variant_has_no_metadata(factory: Any, fmt: Format) -> None:
     data = factory.oriented(

@@ -137,6 +137,33 @@ def test_albums_are_paged_newest_first_while_others_change(host: ImageHost) -> N
     assert walked == created[::-1]
 
 
+ALBUM_REQUESTS: dict[str, Callable[[ImageHost, int, str], object]] = {
+    "get": lambda host, album_id, owner: host.albums.get(album_id, owner=owner),
+    "update": lambda host, album_id, owner: host.albums.update(album_id, owner=owner, name="mine"),
+    "delete": lambda host, album_id, owner: host.albums.delete(album_id, owner=owner),
+    "add": lambda host, album_id, owner: host.albums.add_images(album_id, ["x"], owner=owner),
+    "remove": lambda host, album_id, owner: host.albums.remove_images(album_id, ["x"], owner=owner),
+    "share": lambda host, album_id, owner: host.albums.create_share(album_id, owner=owner),
+    "shares": lambda host, album_id, owner: host.albums.list_shares(album_id, owner=owner),
+    "end share": lambda host, album_id, owner: host.albums.delete_share(album_id, "x", owner=owner),
+    "images": lambda host, album_id, owner: host.images.list(owner=owner, album_id=album_id),
+}
+
+
+@pytest.mark.parametrize("request_name", ALBUM_REQUESTS)
+def test_the_album_of_another_account_is_the_same_404_as_a_missing_one(
+    host: ImageHost, album: Album, request_name: str
+) -> None:
+    host.accounts.get_or_create("bob")
+    refusals = []
+    for album_id in (album.id, 2**40):
+        with pytest.raises(NotFoundError) as refused:
+            ALBUM_REQUESTS[request_name](host, album_id, "bob")
+        refusals.append(refused.value.details.replace(str(album_id), "ID"))
+    assert refusals[0] == refusals[1]
+    assert refresh(host, album) == album
+
+
 def test_each_id_of_a_membership_request_has_its_result_in_order(host: ImageHost, album: Album) -> None:
     host.accounts.create("ann")
     new, member, foreign = upload(host), upload(host, album), upload(host, owner="ann")

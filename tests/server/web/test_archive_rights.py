@@ -120,7 +120,8 @@ def delete_image(download: Download) -> None:
 
 
 def move_image(download: Download) -> None:
-    download.host.images.update(download.second.id, album_id=None)
+    another = download.host.albums.create("Another", owner=download.account)
+    download.host.images.update(download.second.id, album_id=another.id)
 
 
 def hide_image(download: Download) -> None:

@@ -104,8 +104,10 @@ def test_an_image_of_another_album_is_no_page_of_the_share(
     host: ImageHost, visitor: httpx2.Client, share: AlbumShare
 ) -> None:
     other = host.upload(make_image(40, 30), owner="admin", is_public=False)
+    elsewhere = host.albums.create("Another", owner="admin")
+    of_another_album = host.upload(make_image(40, 30), owner="admin", album_id=elsewhere.id)
     missing = visitor.get(f"/s/{share.token}/{'0' * 16}")
-    for image_id in (other.id, "x", "%00"):
+    for image_id in (other.id, of_another_album.id, "x", "%00"):
         response = visitor.get(f"/s/{share.token}/{image_id}")
         assert response.status_code == missing.status_code == 404
 

@@ -89,6 +89,23 @@ async def test_the_status_line_decides_whatever_becomes_of_the_body(
     assert (response.status, response.excerpt) == (202, "half")
 
 
+@pytest.mark.parametrize("status", [302, 404, 503])
+async def test_a_download_has_no_body_but_that_of_a_response_2xx(status: int) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 %d X\r\nLocation: /\r\nContent-Length: 4\r\n\r\npage" % status)
+        writer.close()
+
+    async def write(piece: bytes) -> None:
+        raise AssertionError(f"expected nothing but received {piece!r}")
+
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        endpoint = parse_endpoint_url(url, allow_loopback=True)
+        with pytest.raises(UnreachableError, match=f"the status {status}"):
+            await Outgoing(LOOPBACK_TOO).download(endpoint, write, timeout=60, max_bytes=9)
+
+
 async def test_one_private_address_among_public_ones_is_refused() -> None:
     async def resolve(_host: str, _port: int) -> list[str]:
         return ["8.8.8.8", "10.0.0.1"]
