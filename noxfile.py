@@ -1,8 +1,8 @@
 """Tasks of the workspace, one per nox session: `uvx nox -s tests`; `uvx nox -l` lists all of them.
 
 `uvx nox` alone runs those marked with `*`, in about ten minutes. `.ci/run` runs all but `soak`, `bench`,
-`findings`, and those of a release that need a tag, other systems or the network: `native`, `licences`,
-`audit` and `release`.
+`findings`, `random_order`, and those of a release that need a tag, other systems or the network: `native`,
+`licences`, `audit` and `release`.
 
 Each session installs its dependencies with `uv sync`, so that their versions are set in one place:
 `constraint-dependencies` in pyproject.toml.
@@ -39,6 +39,8 @@ CACHE_BYTECODE = {"PYTHONDONTWRITEBYTECODE": None}
 compiles every module that it imports: 2.4 instead of 0.85 s of CPU for a server process."""
 CIBUILDWHEEL, CYCLONEDX, PIP_AUDIT = "cibuildwheel==4.3.5", "cyclonedx-bom==7.5.0", "pip-audit==2.10.1"
 """Programs of releases, each run in an environment of its own."""
+RANDOMLY = "pytest-randomly==5.1.0"
+"""A plug-in of `random_order`. It prints the seed of an order, and `-p no:randomly` turns it off."""
 DEPLOYED = "deployed"
 """The dependency group of what production installs: the server and the client with their extras."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -116,6 +118,15 @@ def run_parts(session: nox.Session, parts: Sequence[str], measured: Collection[s
                 failed.append(running[ended])
     if failed:
         session.error(f"tests failed: {' '.join(sorted(failed))}")
+
+
+@nox.session
+def random_order(session: nox.Session) -> None:
+    """Run the default tests of each directory in an order of its own, or those given; occasionally."""
+    sync(session, "tests")
+    session.install(RANDOMLY)
+    for part in session.posargs or PARTS:
+        session.run("pytest", part, *DEFAULT, env=CACHE_BYTECODE)
 
 
 @nox.session
