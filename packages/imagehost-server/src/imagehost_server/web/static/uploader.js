@@ -244,7 +244,7 @@ export function mountUploader(root) {
   sayEffects();
   form.querySelector(".drop").after(element("p", { className: "places" }, places, change));
   // Options that were chosen before must not act unseen.
-  form.querySelector("details").open = optionsOf(form).some((option) =>
+  form.querySelector("details").open = [...form.querySelectorAll("details [name]")].some((option) =>
     option.tagName === "SELECT" ? option.selectedIndex > 0 : option.value !== "",
   );
   form.addEventListener("change", () => storeOptions(form));
@@ -276,7 +276,7 @@ function readOptions(form) {
 }
 
 // What the page presets for its album is no choice.
-const optionsOf = (form) => [...form.querySelectorAll("details [name]:not([data-preset])")];
+const optionsOf = (form) => [...form.querySelectorAll("details [name], .audience [name]:not([data-preset])")];
 
 function storeOptions(form) {
   const values = Object.fromEntries(optionsOf(form).map(({ name, value }) => [name, value]));
