@@ -169,6 +169,7 @@ def test_a_deletion_is_undone_or_sent_after_some_seconds(
     page.clock.run_for(5_000)
     page.locator("#outcome", has_text="Done").wait_for()
     assert page.locator("#grid li").count() == count_in(client, album) == COUNT - 2
+    assert page.inner_text("#total") == f"{COUNT - 2} images"
 
 
 def test_a_deletion_is_sent_when_the_page_is_left(

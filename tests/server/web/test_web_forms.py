@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from itertools import count
 from typing import Any
 
@@ -229,3 +230,22 @@ def test_what_is_shared_without_a_session_leads_to_the_page_for_signing_in(visit
     files = {"files[]": ("shared.png", PNG)}
     response = visitor.post("/upload", files=files, headers={**SHARED, "Origin": "null"})
     assert (response.status_code, response.headers["location"]) == (303, "/login?next=/upload")
+
+
+def test_the_url_that_could_not_be_fetched_stays_in_the_form(owner: httpx2.Client, session: SignedIn) -> None:
+    url = "http://127.0.0.1:1/?a=1&b=2"
+    fields = {"csrf_token": (None, session.csrf), "image_url": (None, url)}
+    page = owner.post("/upload", files=fields)
+    assert page.status_code == 422
+    assert f'name="image_url" type="url" value="{escape(url)}"' in page.text
+
+
+def test_the_path_of_a_page_ends_with_the_page(host: ImageHost, owner: httpx2.Client) -> None:
+    album = host.albums.create(owner="admin", name="Rivers & lakes")
+    for path, last in (
+        (f"/albums/{album.id}", "Rivers &amp; lakes"),
+        (f"/a/{album.id}", "Rivers &amp; lakes"),
+        ("/admin/accounts/1", "admin"),
+        ("/settings/webhooks", "Webhooks"),
+    ):
+        assert f'<span aria-current="page" dir="auto">{last}</span></nav>' in owner.get(path).text

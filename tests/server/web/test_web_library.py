@@ -105,15 +105,43 @@ def test_images_in_the_order_of_time_are_below_their_months() -> None:
             clock.advance(minutes=minutes)
         with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=SignedIn(host).headers) as browser:
             for query, months in (
-                ("", ["2026-02", "2026-01"]),
-                ("?sort=created_at", ["2026-01", "2026-02"]),
+                ("", ["February 2026 UTC", "January 2026 UTC"]),
+                ("?sort=created_at", ["January 2026 UTC", "February 2026 UTC"]),
                 ("?sort=size", []),
                 ("?sort=-taken_at", []),
                 ("?view=list", []),
             ):
                 page = browser.get(f"/images{query}").text
-                assert re.findall(r"<h2>(\d{4}-\d\d)</h2>", page) == months, query
+                assert re.findall(r"<h2>(\w+ 2026.*)</h2>", page) == months, query
                 assert len(shown_ids(page)) == 3
+
+
+@pytest.mark.parametrize(
+    ("zone", "language", "months", "count"),
+    [
+        ("Europe/Berlin", "de", ["Februar 2026"], 3),
+        ("America/New_York", "en", ["January 2026"], 0),
+        ("Asia/Kolkata", "en", ["February 2026"], 3),
+        ("Europe", "de", ["Februar 2026 UTC", "Januar 2026 UTC"], 2),
+        ("../../etc/passwd", "en", ["February 2026 UTC", "January 2026 UTC"], 2),
+    ],
+)
+def test_days_and_months_are_those_of_the_browser_or_say_utc(
+    zone: str, language: str, months: list[str], count: int
+) -> None:
+    clock = FrozenClock(datetime(2026, 1, 31, 23, 59, tzinfo=UTC))
+    host = open_host(settings=SETTINGS, clock=clock)
+    with serving(host, SETTINGS) as origin:
+        for _ in range(3):
+            host.upload(make_image(30, 20), owner="admin")
+            clock.advance(minutes=1)
+        headers = SignedIn(host).headers
+        headers |= {"Accept-Language": language, "Cookie": f"{headers['Cookie']}; imagehost-zone={zone}"}
+        with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=headers) as browser:
+            page = browser.get("/images").text
+            assert re.findall(r"<h2>(\w+ 2026.*)</h2>", page) == months
+            assert len(shown_ids(browser.get("/images?from=2026-02-01&to=2026-02-28").text)) == count
+            assert ("2026-01-31 23:59" in browser.get("/admin/accounts/1").text) is ("UTC" in months[0])
 
 
 def test_the_pages_of_a_long_list_keep_their_filters(host: ImageHost, browser: httpx2.Client) -> None:

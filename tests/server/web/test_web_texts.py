@@ -53,6 +53,7 @@ NAMED: dict[str, Iterable[object]] = {
     "image.": ("url", "html", "markdown", "bbcode"),
     "library.sorts.": [order.value for order in ImageSort],
     "login.": ("invalid", "throttled"),
+    "months.": range(1, 13),
     "nav.": ("gallery", "upload", "images", "albums", "settings", "admin"),
     "outcome.": OUTCOMES,
     "own.lifetimes.": LIFETIMES,

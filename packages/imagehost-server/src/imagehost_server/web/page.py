@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import wraps
 from hashlib import sha256
 from hmac import compare_digest
@@ -28,7 +28,7 @@ from imagehost_core.errors import (
 )
 from imagehost_core.models import Account, Principal, Role
 from imagehost_core.uploads import MAX_DESCRIPTION
-from imagehost_server.auth.cookies import csrf_token, session_cookie
+from imagehost_server.auth.cookies import cookie_value, csrf_token, session_cookie
 from imagehost_server.auth.identity import RequestIdentity
 from imagehost_server.http.body import read_body, unsupported_media_type
 from imagehost_server.http.conditional import http_date, is_not_modified
@@ -43,6 +43,7 @@ from imagehost_server.routes.handler import ApiRequest
 from imagehost_server.web.assets import asset_path, logo
 from imagehost_server.web.catalog import Texts, choose_language, texts_of
 from imagehost_server.web.failures import describe_failure
+from imagehost_server.web.local_time import ZONE_COOKIE, LocalTime, find_zone
 
 if TYPE_CHECKING:
     from litestar import Litestar
@@ -88,6 +89,11 @@ class WebRequest(ApiRequest):
     def texts(self) -> Texts:
         """The texts in the language that the client prefers."""
         return texts_of(choose_language(self.headers.get("accept-language", "")))
+
+    @property
+    def zone(self) -> tzinfo:
+        """The time zone of the browser, or UTC if it has named none."""
+        return find_zone(cookie_value(self.scope["headers"], ZONE_COOKIE))
 
     @property
     def field_lists(self) -> dict[str, list[str]]:
@@ -145,6 +151,7 @@ class WebRequest(ApiRequest):
             "csrf": csrf_token(identity.token) if identity.by_cookie else "",
             "failure": describe_failure(failure.code, failure.details, self.texts) if failure else "",
             "max_description": MAX_DESCRIPTION,
+            "local": LocalTime(self.zone, self.texts),
             "logo": root + logo(web).path,
             "navigation": navigation(viewer),
             "outcome": outcome if outcome in OUTCOMES else "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any
 from urllib.parse import urlencode
 
@@ -109,7 +109,7 @@ LIBRARY_FILTERS = ("q", "is_public", "format", "album_id", "sort")
 """Query parameters of the form that are those of `GET /v1/images`; an empty one is absent."""
 
 FIRST_DAY, LAST_DAY = "from", "to"
-"""Query parameters of the form: the days, in UTC, of the first and of the last upload to list."""
+"""Query parameters of the form: the days of the first and the last upload to list, in the browser's zone."""
 
 LIST_VIEW = "list"
 
@@ -123,12 +123,13 @@ async def library(request: WebRequest) -> Response[Any]:
     used = {name: value for name, value in filters.items() if value}
     view = request.query_params.get("view", "")
     cursor = request.query_params.get("cursor")
-    listed, albums = await request.executors.database.run(_read, request, used, cursor)
+    api_filters = {**_to_api_filters(used, request.zone), **({"cursor": cursor} if cursor else {})}
+    listed, albums = await request.executors.database.run(_read, request, api_filters)
     link = urlencode({**used, **({"view": view} if view == LIST_VIEW else {})})
     return request.render(
         "library.html",
         albums=albums,
-        api_query=urlencode({**_to_api_filters(used), **({"cursor": cursor} if cursor else {})}),
+        api_query=urlencode(api_filters),
         album_names={album.id: album.name for album in albums},
         cursor=cursor,
         filters=filters,
@@ -147,14 +148,12 @@ async def library(request: WebRequest) -> Response[Any]:
     )
 
 
-def _read(
-    request: WebRequest, filters: dict[str, str], cursor: str | None
-) -> tuple[Page[Image], tuple[Album, ...]]:
-    keywords: dict[str, Any] = {**_to_api_filters(filters), "per_page": IMAGES_PER_PAGE, "cursor": cursor}
-    return request.host.images.list(owner=request.account, **keywords), read_albums(request)
+def _read(request: WebRequest, filters: dict[str, Any]) -> tuple[Page[Image], tuple[Album, ...]]:
+    listed = request.host.images.list(owner=request.account, per_page=IMAGES_PER_PAGE, **filters)
+    return listed, read_albums(request)
 
 
-def _to_api_filters(filters: dict[str, str]) -> dict[str, str]:
+def _to_api_filters(filters: dict[str, str], zone: tzinfo) -> dict[str, str]:
     """Return the filters as the API has them: with the times before and after the days.
 
     Raises:
@@ -162,13 +161,14 @@ def _to_api_filters(filters: dict[str, str]) -> dict[str, str]:
     """
     found = {name: value for name, value in filters.items() if name in LIBRARY_FILTERS}
     if FIRST_DAY in filters:
-        found["created_after"] = to_rfc3339(_midnight(filters, FIRST_DAY) - timedelta(microseconds=1))
+        found["created_after"] = to_rfc3339(_midnight(filters, FIRST_DAY, zone) - timedelta(microseconds=1))
     if LAST_DAY in filters:
-        found["created_before"] = to_rfc3339(_midnight(filters, LAST_DAY) + timedelta(days=1))
+        found["created_before"] = to_rfc3339(_midnight(filters, LAST_DAY, zone, days=1))
     return found
 
 
-def _midnight(filters: dict[str, str], name: str) -> datetime:
+def _midnight(filters: dict[str, str], name: str, zone: tzinfo, days: int = 0) -> datetime:
+    """Return the beginning of the day that a filter names, or of a day after it, in UTC."""
     try:
         day = date.fromisoformat(filters[name])
         if not 1970 <= day.year < 9999:
@@ -176,7 +176,7 @@ def _midnight(filters: dict[str, str], name: str) -> datetime:
     except ValueError:
         errors = [FieldError(name, "a date such as 2026-11-22", quote_value(filters[name]))]
         raise BadRequestError(errors=errors) from None
-    return datetime.combine(day, time(), UTC)
+    return datetime.combine(day + timedelta(days), time(), zone).astimezone(UTC)
 
 
 BUILDER_FORMATS = ("auto", "avif", "webp", "jpeg", "png")

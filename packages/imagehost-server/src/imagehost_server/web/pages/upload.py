@@ -10,7 +10,7 @@ from litestar import Response
 
 from imagehost_core.errors import ImageHostError
 from imagehost_server.auth.cookies import is_user_navigation
-from imagehost_server.http.multipart import FormKind, MultipartFormParser, ParsedForm, parse_form
+from imagehost_server.http.multipart import URL_FIELD, FormKind, MultipartFormParser, ParsedForm, parse_form
 from imagehost_server.http.responses import log_cause, to_api_error
 from imagehost_server.routes.upload import UploadResults, store_form
 from imagehost_server.web.failures import describe_failure
@@ -67,18 +67,19 @@ async def upload(request: WebRequest) -> Response[Any]:
     except ImageHostError as error:
         api_error = to_api_error(error)
         log_cause(api_error, error, request.id)
-        return await _show(request, _album_id(parser), failure=api_error)
+        image_url = _field(parser, URL_FIELD)
+        return await _show(request, _field(parser, "album_id"), failure=api_error, image_url=image_url)
     finally:
         await executors.slow_writes.run(parser.close)
     errors = [
         (error.filename, describe_failure(error.code, error.details, request.texts))
         for error in outcome.errors
     ]
-    return await _show(request, _album_id(parser), images=outcome.images, errors=errors)
+    return await _show(request, _field(parser, "album_id"), images=outcome.images, errors=errors)
 
 
-def _album_id(parser: MultipartFormParser) -> str:
-    return dict(parser.fields).get("album_id", "")
+def _field(parser: MultipartFormParser, name: str) -> str:
+    return dict(parser.fields).get(name, "")
 
 
 def _is_shared(request: WebRequest) -> bool:
@@ -108,6 +109,7 @@ async def _show(
     album_id: str,
     *,
     failure: ImageHostError | None = None,
+    image_url: str = "",
     images: list[Any] | None = None,
     errors: Sequence[tuple[str, str]] = (),
 ) -> Response[Any]:
@@ -120,5 +122,6 @@ async def _show(
         failure=failure,
         images=images or [],
         errors=errors,
+        image_url=image_url,
         has_variants=presenter.has_variants,
     )

@@ -9,3 +9,7 @@ const isDone = address.searchParams.has("done");
 if (isDone) address.searchParams.delete("done");
 if (address.href !== location.href) history.replaceState(history.state, "", address);
 restoreForm(isDone);
+
+// The time zone in which pages show days and times.
+const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+document.cookie = `imagehost-zone=${timeZone}; path=${document.body.dataset.root || "/"}; max-age=31536000; samesite=lax; secure`;

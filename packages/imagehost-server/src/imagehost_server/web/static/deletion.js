@@ -5,9 +5,9 @@ const IDS_PER_REQUEST = 100;
 
 /**
  * @param {(method: string, path: string, body: object, options?: object) => Promise<object>} request Of `connect`.
- * @param {object} handlers `describe(count)` returns the text beside the button; `onDone(failed)`; `onError(error)`.
+ * @param {object} handlers `describe(count)` returns the text beside the button; `remove(item)`; `onDone(failed)`; `onError(error)`.
  */
-export function deferDeletion(request, { describe, onDone, onError }) {
+export function deferDeletion(request, { describe, remove, onDone, onError }) {
   const bar = document.getElementById("undo-bar").content.firstElementChild.cloneNode(true);
   const button = bar.querySelector("button");
   const main = document.getElementById("main");
@@ -36,7 +36,7 @@ export function deferDeletion(request, { describe, onDone, onError }) {
       const { results } = await request("POST", "/images/delete", { image_ids: chunk }, options);
       for (const { id, status } of results) {
         if (status === "failed") continue;
-        items.get(id).remove();
+        remove(items.get(id));
         items.delete(id);
       }
     };

@@ -19,7 +19,7 @@ const settings = document.getElementById("selection");
 const albumId = new URLSearchParams(settings.dataset.query).get("album_id");
 const request = connect((seconds) => (outcome.textContent = say("waiting", { seconds })));
 
-const counted = (key, count) => say(`${key}.${count === 1 ? "one" : "other"}`, { count });
+const counted = (key, count) => say(`${key}.${String(count) === "1" ? "one" : "other"}`, { count });
 
 /** Says what became of a request; the selection stays as it is. */
 function report(error) {
@@ -165,6 +165,7 @@ function start() {
   }
 
   const deletion = deferDeletion(request, {
+    remove,
     describe: (count) => counted("deleted", count),
     onDone: (failed) => (outcome.textContent = failed ? counted("some_failed", failed) : texts.done),
     onError: (error) => (report(error)),
@@ -177,10 +178,14 @@ function start() {
     deletion.begin(leaving);
   }
 
-  const remove = (item) => {
+  function remove(item) {
     selected.delete(item);
     item.remove();
-  };
+    const total = document.getElementById("total");
+    if (!total.dataset.count) return; // such as of a search
+    const count = --total.dataset.count;
+    total.textContent = counted("count", count.toLocaleString(document.documentElement.lang, { useGrouping: count >= 10_000 }));
+  }
   const setPublic = (isPublic) =>
     change("PATCH", "/images", { is_public: isPublic }, (item, result) => {
       if (result === "not_found") remove(item);
