@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
@@ -54,13 +54,18 @@ DEFAULT = (
     *("-m", f"not ({EXTENDED})"),
 )
 """Options that select the tests of `tests`. Modules of directories that are left out are not imported."""
-SLOW = "(slow or external) and not faults"
+SLOW = "slow and not external and not faults"
+EXTERNAL = "external and not faults"
 """Those but the tests marked faults, which expect responses in time, and run with `TIMED`."""
-PARALLEL = ("-n", str(min(8, 2 * (os.cpu_count() or 1))), "--dist=worksteal")
-"""Options of pytest-xdist: two processes a core, because tests of engines wait for half of their time.
-worksteal keeps a module's tests together, and the servers they share."""
-WAITING = ("-n", str(min(8, 3 * (os.cpu_count() or 1))), "--dist=worksteal")
-"""The same of the tests of `extended`, which wait for most of their time."""
+ENGINES = {"engines": (CORE, "-m", EXTERNAL), "slow": (CORE, "-m", SLOW)}
+"""The parts of `engines`: the first starts one PostgreSQL server and one S3 server."""
+OTHERS = {
+    "browser": ("tests/outside/browser", "-m", EXTERNAL),
+    "outside": ("tests/outside", "--ignore=tests/outside/browser", "-m", EXTERNAL),
+    "server": ("tests/server", "-m", f"({SLOW}) or ({EXTERNAL})"),
+    "client": ("tests/client", "tests/contract", "tests/meta", "-m", f"({SLOW}) or ({EXTERNAL})"),
+}
+"""The parts of `extended`: the first starts one browser."""
 TIMED = ("-n", str(min(2, os.cpu_count() or 1)), "--dist=loadfile")
 """Options of pytest-xdist: at most one process for each core, and a module's tests one after the other."""
 
@@ -88,11 +93,13 @@ def tests(session: nox.Session) -> None:
     measured = MEASURED if "CI" in os.environ else ()
     if measured:
         session.run("coverage", "erase")
-    run_parts(session, PARTS, measured)
+    run_parts(session, {directory: (directory, *DEFAULT) for directory in PARTS}, measured)
 
 
-def run_parts(session: nox.Session, parts: Sequence[str], measured: Collection[str]) -> None:
-    """Run the default tests of directories in one process each, all at the same time; print what they print.
+def run_parts(
+    session: nox.Session, parts: Mapping[str, Sequence[str]], measured: Collection[str] = ()
+) -> None:
+    """Run parts of the tests, by their arguments of pytest, in one process each, all at the same time.
 
     A module is imported once. The processes of pytest-xdist each import all modules, and send each other the
     result of each test: a quarter of the CPU time.
@@ -102,7 +109,7 @@ def run_parts(session: nox.Session, parts: Sequence[str], measured: Collection[s
 
     def run(part: str) -> subprocess.CompletedProcess[bytes]:
         coverage = ("-m", "coverage", "run") if part in measured else ()
-        command = (str(Path(session.bin) / "python"), *coverage, "-m", "pytest", part, *DEFAULT)
+        command = (str(Path(session.bin) / "python"), *coverage, "-m", "pytest", *parts[part])
         return subprocess.run(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
@@ -136,11 +143,13 @@ def engines(session: nox.Session) -> None:
     If `CI` is set, the coverage of these tests and those of `tests` together must reach the minimum.
     """
     sync(session, "outside")
-    arguments = ("-m", SLOW, *PARALLEL)
-    if "CI" not in os.environ or session.posargs:
-        session.run("pytest", *arguments, *(session.posargs or [CORE]), env=CACHE_BYTECODE)
+    if session.posargs:
+        session.run("pytest", "-m", f"({SLOW}) or ({EXTERNAL})", *session.posargs, env=CACHE_BYTECODE)
         return
-    session.run("coverage", "run", "-m", "pytest", *arguments, CORE, env=CACHE_BYTECODE)
+    measured = ENGINES if "CI" in os.environ else ()
+    run_parts(session, ENGINES, measured)
+    if not measured:
+        return
     session.run("coverage", "combine", "--quiet")
     for package, minimum in MIN_COVERAGE.items():
         session.run("coverage", "report", f"--include=*/{package}/*", f"--fail-under={minimum}")
@@ -154,7 +163,7 @@ def extended(session: nox.Session) -> None:
         session.run("pytest", "-m", EXTENDED, *session.posargs, env=CACHE_BYTECODE)
         return
     try:
-        session.run("pytest", "-m", SLOW, "tests", f"--ignore={CORE}", *WAITING, env=CACHE_BYTECODE)
+        run_parts(session, OTHERS)
     finally:
         session.run("pytest", "-m", "faults", *TIMED, env=CACHE_BYTECODE)
 

@@ -29,7 +29,7 @@ from imagehost_server.settings import ServerSettings
 from imagehost_server.testing import RunningServer, running
 
 READERS = 200
-READER_BYTES = 150 * 2**10
+READER_BYTES = 150_000
 """What a reader may occupy: 1,000 of them 150 MB."""
 SETTLED_SECONDS = 30.0
 VARIANTS = "variants"
@@ -98,9 +98,7 @@ def memory(server: RunningServer) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_client_that_reads_nothing_occupies_150_kib_whatever_it_has_requested(
-    host: Host, kind: str
-) -> None:
+def test_a_client_that_reads_nothing_occupies_150_kb_whatever_it_has_requested(host: Host, kind: str) -> None:
     size = host.size(kind)
     if size <= WHOLE_BYTES:
         assert kind not in MUST_BE_LARGE
@@ -110,7 +108,7 @@ def test_a_client_that_reads_nothing_occupies_150_kib_whatever_it_has_requested(
     with ExitStack() as stack:
         for url in host.urls(kind):
             reader = stack.enter_context(socket.socket())
-            reader.settimeout(60)
+            reader.settimeout(PATIENCE)
             # The least that the system gives.
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             reader.connect(("127.0.0.1", host.server.port))
