@@ -16,10 +16,12 @@ from tests.unusual_files import png_chunk, png_chunks, with_bad_checksum
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.headers.scanner import scan
-from imagehost_core.jobs import IngestJob
+from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.png import repair_checksums
+from imagehost_core.pixels.render import render
+from imagehost_core.transform import Plan, Size
 
 PNG, WEBP = Format.PNG, Format.WEBP
 DROPPED = {b"tEXt", b"zTXt", b"iTXt", b"pHYs", b"gAMA", b"eXIf", b"iCCP", b"tIME", b"prVt"}
@@ -143,16 +145,29 @@ LONG_TEXT = zlib.compress(bytes(3 << 20))
         (b"prVt", b"private"),
     ],
 )
-def test_an_ancillary_chunk_of_any_content_hides_no_image(factory: Any, kind: bytes, content: bytes) -> None:
+def test_an_ancillary_chunk_of_any_content_hides_no_image(
+    factory: Any, monkeypatch: pytest.MonkeyPatch, kind: bytes, content: bytes
+) -> None:
     plain = factory.encode(factory.photo(24, 16))
     data = plain[:33] + png_chunk(kind, content) + plain[33:]
     scan(BytesIO(data), len(data))
-    assert ingest(IngestJob(PNG, requested_format=PNG), data)[0].unchanged
+    result, (stored, *_) = ingest(IngestJob(PNG, requested_format=PNG), data)
+    is_valid = kind in (b"tEXt", b"eXIf", b"prVt") or (kind != b"iCCP" and content.endswith(LONG_TEXT))
+    assert result.unchanged is is_valid
+    assert (kind in (stored or data)) is is_valid
+    # Strict readers open what is stored, and a variant of what earlier versions have stored.
+    job = RenderJob(plan=Plan.unchanged(Size(24, 16)), format=PNG, quality=None, keeps_file=True)
+    _, (sent,) = render(job, PNG, data)
+    assert kind not in sent
+    monkeypatch.setattr(PngImagePlugin, "MAX_TEXT_CHUNK", 2 * len(zlib.decompress(LONG_TEXT)))
+    for file in (stored or data, sent):
+        with Image.open(BytesIO(file)) as image:
+            image.load()
     for remove_exif in (False, True):
-        job = IngestJob(PNG, requested_format=WEBP, quality=100, remove_exif=remove_exif)
-        assert factory.difference(factory.decode(ingest(job, data)[1][0]), factory.photo(24, 16)) < 12
-    job = IngestJob(PNG, requested_format=PNG, remove_exif=True)
-    frame = open_image(PNG, ingest(job, data)[1][0] or data).first_frame()
+        to_webp = IngestJob(PNG, requested_format=WEBP, quality=100, remove_exif=remove_exif)
+        assert factory.difference(factory.decode(ingest(to_webp, data)[1][0]), factory.photo(24, 16)) < 12
+    without_exif = IngestJob(PNG, requested_format=PNG, remove_exif=True)
+    frame = open_image(PNG, ingest(without_exif, data)[1][0] or data).first_frame()
     assert factory.difference(frame, factory.photo(24, 16)) == 0
 
 

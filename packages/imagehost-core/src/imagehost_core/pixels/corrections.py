@@ -1,7 +1,7 @@
 """Corrections of an uploaded file whose pixels need not be encoded again.
 
-Checksums, a missing end, too much metadata, an orientation that browsers ignore, and claims of what the file
-does not contain.
+Checksums, a missing end, metadata that is malformed or too much, an orientation that browsers ignore, and
+claims of what the file does not contain.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from imagehost_core.headers.further_images import MPF_LABEL
 from imagehost_core.headers.reader import HeaderReader
 from imagehost_core.headers.xmp import XMP_EXTENSION_LABEL, XMP_LABEL, blank_claims
 from imagehost_core.pixels.decode import complete_jpeg, decoder_errors
+from imagehost_core.pixels.malformed_metadata import drop_malformed_metadata
 from imagehost_core.pixels.png import SIGNATURE_BYTES, iter_chunks, png_chunk, repair_checksums
 from imagehost_core.pixels.strip_metadata import drop_excess_metadata
 
@@ -117,10 +118,19 @@ _CORRECTIONS: dict[Format, Sequence[Callable[[bytes], bytes]]] = {
     Format.JPEG: (
         complete_jpeg,
         partial(drop_excess_metadata, Format.JPEG),
+        partial(drop_malformed_metadata, Format.JPEG),
         _standardize_jpeg_orientation,
         _remove_missing_claims,
     ),
-    Format.PNG: (repair_checksums, partial(drop_excess_metadata, Format.PNG), _standardize_png_orientation),
-    Format.WEBP: (partial(drop_excess_metadata, Format.WEBP),),
+    Format.PNG: (
+        repair_checksums,
+        partial(drop_excess_metadata, Format.PNG),
+        partial(drop_malformed_metadata, Format.PNG),
+        _standardize_png_orientation,
+    ),
+    Format.WEBP: (
+        partial(drop_excess_metadata, Format.WEBP),
+        partial(drop_malformed_metadata, Format.WEBP),
+    ),
     Format.GIF: (partial(drop_excess_metadata, Format.GIF),),
 }

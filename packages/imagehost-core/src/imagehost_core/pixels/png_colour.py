@@ -112,7 +112,8 @@ def read_colour(chunks: Mapping[bytes, bytes], *, is_grey: bool) -> PngColour:
     cicp = chunks.get(b"cICP", b"")
     if len(cicp) == 4 and cicp[0] in _PRIMARIES and cicp[1] in _TRANSFERS and cicp[2:] == b"\0\1":
         return PngColour(_TRANSFERS[cicp[1]], None if is_grey else _profile(_PRIMARIES[cicp[0]]))
-    if profile := inflate(chunks.get(b"iCCP", b"").partition(b"\0")[2][1:]):
+    compressed = chunks.get(b"iCCP", b"").partition(b"\0")[2]
+    if compressed[:1] == b"\0" and (profile := inflate(compressed[1:])):
         return PngColour(profile=profile)
     if len(chunks.get(b"sRGB", b"")) == 1 or len(chunks.get(b"gAMA", b"")) != 4:
         return PngColour()

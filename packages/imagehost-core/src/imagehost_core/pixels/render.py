@@ -25,6 +25,7 @@ from imagehost_core.pixels.decode import (
 )
 from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, encode, encode_lossless, is_line_art
 from imagehost_core.pixels.format_choice import choose_lossless, choose_lossy, is_worth_its_bytes
+from imagehost_core.pixels.malformed_metadata import drop_malformed_metadata
 from imagehost_core.pixels.strip_metadata import WEBP_HEADER_BYTES, iter_riff_chunks, strip_metadata
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
 
@@ -158,7 +159,8 @@ def _stored_file(job: RenderJob, image: SourceImage, data: bytes) -> bytes | Non
     """Return the master without its metadata, or `None` if it must be encoded."""
     if image.orientation == UPRIGHT:
         with suppress(ValueError, IndexError):  # a file that decoders accept, as one that ends early
-            return strip_metadata(image.format, data)
+            # Earlier versions stored malformed metadata, too.
+            return strip_metadata(image.format, drop_malformed_metadata(image.format, data))
     if job.plan.output.pixels > MAX_OUTPUT_PIXELS:
         expected = f"at most {MAX_OUTPUT_PIXELS:,} pixels of an image that is not stored upright"
         raise BadRequestError.of("the output", expected, str(job.plan.output))

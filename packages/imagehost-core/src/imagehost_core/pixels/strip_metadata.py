@@ -195,6 +195,17 @@ def _filter_riff_chunks(data: memoryview, offset: int, is_kept: _IsKept) -> list
     return parts
 
 
+def webp_profile(data: bytes) -> bytes | None:
+    """Return the ICC profile of a WebP, or `None`."""
+    chunks = iter_riff_chunks(memoryview(data), WEBP_HEADER_BYTES)
+    return next((bytes(content) for fourcc, content in chunks if fourcc == b"ICCP"), None)
+
+
+def drop_webp_profile(data: bytes) -> bytes:
+    """Return a WebP without its ICC profile."""
+    return _filter_webp(data, lambda kind, _size: kind != _ICC)
+
+
 def iter_riff_chunks(data: memoryview, offset: int) -> Iterator[tuple[bytes, memoryview]]:
     """Yield the type and the content of each chunk from an offset on."""
     while offset + 8 <= len(data):
