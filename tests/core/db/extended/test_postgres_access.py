@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import attrs
@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.cluster.postgres_database import PostgresDatabase
-from imagehost_core.errors import InstallationError
+from imagehost_core.errors import EngineUnavailableError, InstallationError
 from imagehost_core.settings import SettingsError
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main
@@ -35,7 +35,7 @@ GRANTS = (
 
 
 @contextmanager
-def run_pgbouncer(server_port: int, mode: str) -> Iterator[int]:
+def run_pgbouncer(server_port: int, mode: str, pool_size: int = 20) -> Iterator[int]:
     """Run PgBouncer for a block, and yield its port; skip the test without it."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
@@ -44,10 +44,12 @@ def run_pgbouncer(server_port: int, mode: str) -> Iterator[int]:
     with tempfile.TemporaryDirectory(prefix="imagehost-pgbouncer-") as name:
         # Its user, if the tests run as root, is another.
         Path(name).chmod(0o755)
-        yield from _run(program, Path(name), port, server_port, mode)
+        yield from _run(program, Path(name), port, server_port, mode, pool_size)
 
 
-def _run(program: str, directory: Path, port: int, server_port: int, mode: str) -> Iterator[int]:
+def _run(
+    program: str, directory: Path, port: int, server_port: int, mode: str, pool_size: int
+) -> Iterator[int]:
     (directory / "users").write_text('"postgres" ""\n', encoding="utf-8")
     (directory / "pgbouncer.ini").write_text(
         f"""
@@ -60,6 +62,7 @@ unix_socket_dir =
 auth_type = trust
 auth_file = {directory / "users"}
 pool_mode = {mode}
+default_pool_size = {pool_size}
 """,
         encoding="utf-8",
     )
@@ -97,6 +100,27 @@ def test_a_pooler_in_session_mode_is_used(postgres_url: str, postgres_server: Po
     ):
         for number in range(20):
             assert database.fetch_one("SELECT CAST(:n AS bigint) AS n", {"n": number}) == {"n": number}
+
+
+def test_a_pooler_that_is_full_is_named_before_its_own_limit(
+    postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    name = postgres_url.rpartition("/")[2]
+    ImageHost.open(tmp_path / "data", settings=settings_of(postgres_url)).close()
+    with run_pgbouncer(postgres_server.port, "session", pool_size=3) as port, ExitStack() as others:
+        url = postgres_server.url_of(name, port)
+        others.enter_context(psycopg.connect(url)).execute("SELECT 1")
+        for _ in range(2):  # Of three sessions, one or none is left, and a start takes two at once.
+            others.enter_context(psycopg.connect(url)).execute("SELECT 1")
+            with pytest.raises(
+                EngineUnavailableError, match=rf"127.0.0.1:{port}/.*pool.*is full.*_pool_size"
+            ):
+                PostgresDatabase(url, timeout=1)
+        variables = {"IMAGEHOST_DATABASE": url, "IMAGEHOST_POSTGRES_TIMEOUT_SECONDS": "1"}
+        result = CliRunner().invoke(main, ["users", "list", "--data", str(tmp_path / "data")], env=variables)
+        assert result.exit_code == 1
+        assert f":{port}/" in result.output
+        assert "pool is full" in result.output
 
 
 def settings_of(url: str) -> Settings:

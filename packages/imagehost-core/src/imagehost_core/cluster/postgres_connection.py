@@ -62,6 +62,29 @@ def translate_failed_connection(name: str) -> Iterator[None]:
 
 
 @contextmanager
+def translate_missing_session(name: str, seconds: float) -> Iterator[None]:
+    """Translate the error of the first statement of a connection, to which a pooler gives no session.
+
+    Args:
+        name: The URL of the database, without its password.
+        seconds: The time that the statement was given.
+
+    Raises:
+        EngineUnavailableError: There was no response.
+    """
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        received = " ".join(str(error).split())
+        raise EngineUnavailableError(
+            "database",
+            f"expected a session of {name} within {seconds:g} s but received: {received}; if it is that of a "
+            "pooler such as PgBouncer, its pool is full: raise default_pool_size to the connections of all "
+            "processes and commands",
+        ) from error
+
+
+@contextmanager
 def translate_errors() -> Iterator[None]:
     """Translate errors of a server that does not respond, is full, or was too slow.
 

@@ -30,6 +30,7 @@ from imagehost_core.cluster.postgres_connection import (
     read_server_clock,
     translate_errors,
     translate_failed_connection,
+    translate_missing_session,
     unavailable,
 )
 from imagehost_core.cluster.postgres_locks import PostgresRequestLocks
@@ -111,10 +112,14 @@ class PostgresDatabase(Database):
         self._coherence: CacheCoherence | None = None
         self._dialect = POSTGRES if uses_server_clock else evolve(POSTGRES, now=":now")
         self._parameters = connection_parameters(url)
-        with translate_failed_connection(redact_password(url)):
-            connection = psycopg.connect(**self._parameters)
+        name = redact_password(url)
+        with translate_failed_connection(name):
+            connection = PostgresConnection.connect(**self._parameters)
         with translate_errors(), connection:
-            self._require_session_pooling(connection)
+            connection.timeout = timeout
+            with translate_missing_session(name, timeout):
+                self._require_session_pooling(connection)
+            connection.timeout = None
             clock = _migrate(connection)
             self._pool: ConnectionPool[PostgresConnection] = ConnectionPool(
                 connection_class=PostgresConnection,
@@ -269,7 +274,7 @@ class PostgresDatabase(Database):
                         connection.limit_statements(self._statement_timeout)
                 self._pool.putconn(connection)
 
-    def _require_session_pooling(self, first: psycopg.Connection[DictRow]) -> None:
+    def _require_session_pooling(self, first: PostgresConnection) -> None:
         """Raise SettingsError if a pooler shares sessions between connections, as in transaction mode.
 
         Prepared statements, settings and locks of a connection would be those of others.
@@ -277,7 +282,8 @@ class PostgresDatabase(Database):
         if _session(first) == first.info.backend_pid:
             return
         # A session is shared if two connections have it, or if one connection has two.
-        with psycopg.connect(**self._parameters) as second:
+        with PostgresConnection.connect(**self._parameters) as second:
+            second.timeout = first.timeout
             found = {(_session(first), _session(second)) for _ in range(_POOLER_CHECKS)}
         ((mine, other), *changed) = found
         if changed or mine == other:
