@@ -39,6 +39,7 @@ REASONS = {
     "operate.md": "installs the packages; tests/server/test_tracing.py starts the same server",
     "deploy.md": "needs Docker, systemd or root; tests/outside/deploy runs what the files contain",
     "upgrade.md": "needs two releases; tests/core/services/test_upgrades.py has two versions",
+    "cdn.md": "requests the list of networks of a CDN",
     "proxy.md": "needs a host name with a certificate; tests/outside has the same proxies on loopback",
     "scaling.md": "needs several machines; tests/faults has the same engines on one",
     "performance.md": "measures for minutes",

@@ -45,19 +45,25 @@ TESTS: Mapping[str, Mapping[str, str]] = {
         "deploy/grafana-dashboard.json": "test_grafana_reads_every_field_of_the_dashboard"
     },
     "outside/test_prometheus.py": {"deploy/prometheus-alerts.yml": "test_the_alert_rules_are_valid"},
-    "outside/test_reverse_proxies.py": dict.fromkeys(
-        (
-            "deploy/Caddyfile",
-            "deploy/Caddyfile-hosts",
-            "deploy/Caddyfile-path",
-            "deploy/nginx-path.conf",
-            "deploy/nginx.conf",
-            "docs/examples/nginx_accel.conf",
-            "docs/examples/nginx_cache.conf",
-            "docs/examples/varnish.vcl",
+    "outside/test_reverse_proxies.py": {
+        **dict.fromkeys(
+            (
+                "deploy/Caddyfile",
+                "deploy/Caddyfile-hosts",
+                "deploy/Caddyfile-path",
+                "deploy/nginx-path.conf",
+                "deploy/nginx.conf",
+                "docs/examples/nginx_accel.conf",
+                "docs/examples/nginx_cache.conf",
+                "docs/examples/varnish.vcl",
+            ),
+            "test_what_an_owner_or_operator_hides_is_never_served_again",
         ),
-        "test_what_an_owner_or_operator_hides_is_never_served_again",
-    ),
+        **dict.fromkeys(
+            ("docs/examples/caddy_hotlink.caddyfile", "docs/examples/nginx_hotlink.conf"),
+            "test_the_recipes_against_hotlinks_send_images_to_the_named_sites_alone",
+        ),
+    },
     "server/webhooks/test_webhook_pages.py": {
         "docs/examples/webhook_receiver.py": "test_the_example_receiver_handles_each_event_once"
     },

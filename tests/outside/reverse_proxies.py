@@ -122,6 +122,11 @@ def nginx_sending_files(place: Place) -> list[str]:
     return place.nginx(in_server_block(place.shipped("deploy/nginx.conf", *NGINX), files))
 
 
+def nginx_without_hotlinks(place: Place) -> list[str]:
+    recipe = place.shipped("docs/examples/nginx_hotlink.conf")
+    return place.nginx(in_server_block(place.shipped("deploy/nginx.conf", *NGINX), recipe))
+
+
 def nginx_cache(place: Place) -> list[str]:
     names = (*NGINX, "listen 127.0.0.1:80", "/var/cache/nginx/")
     return place.nginx(place.shipped("docs/examples/nginx_cache.conf", *names))
@@ -145,6 +150,11 @@ def varnish(place: Place) -> list[str]:
 
 def caddy(place: Place) -> list[str]:
     return place.caddy(place.shipped("deploy/Caddyfile"))
+
+
+def caddy_without_hotlinks(place: Place) -> list[str]:
+    recipe = place.shipped("docs/examples/caddy_hotlink.caddyfile")
+    return place.caddy(place.shipped("deploy/Caddyfile").replace("{$TLS}\n", f"{{$TLS}}\n{recipe}"))
 
 
 def caddy_hosts(place: Place) -> list[str]:
@@ -210,6 +220,11 @@ PROXIES: Mapping[str, Proxy] = {
     "Caddy below a path": Proxy(
         caddy_path, {"IMAGEHOST_BASE_URL": "https://127.0.0.1:{port}/photos/v1"}, "/photos"
     ),
+}
+
+WITHOUT_HOTLINKS: Mapping[str, Proxy] = {
+    "nginx without hotlinks": Proxy(nginx_without_hotlinks),
+    "Caddy without hotlinks": Proxy(caddy_without_hotlinks),
 }
 
 
@@ -314,13 +329,13 @@ def behind(
     """Run a server behind a reverse proxy.
 
     Args:
-        name: Its name in `PROXIES`.
+        name: Its name in `PROXIES` or `WITHOUT_HOTLINKS`.
         certificate: A certificate and its key, as `images.example.com.pem` and `.key`.
         directory: A directory for both.
         variables: Variables of the server, in addition to the documented ones.
         leaves_path: As of `Place`.
     """
-    proxy = PROXIES[name]
+    proxy = {**PROXIES, **WITHOUT_HOTLINKS}[name]
     place = Place(directory, leaves_path=leaves_path)
     command = proxy.command(place)
     if shutil.which(command[0]) is None:

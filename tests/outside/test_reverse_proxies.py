@@ -9,10 +9,18 @@ from pathlib import Path
 import httpx2
 import pytest
 from attrs import frozen
-from tests.outside.reverse_proxies import PASSWORD, PROXIES, ProxiedServer, behind, nginx_cache
+from tests.outside.reverse_proxies import (
+    PASSWORD,
+    PROXIES,
+    WITHOUT_HOTLINKS,
+    ProxiedServer,
+    behind,
+    nginx_cache,
+)
 from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
+from imagehost_server.http.client_address import WINDOW_REQUESTS
 
 QUERIES = ("", "?w=64", "?w=32&fm=png", "?w=48&fm=auto")
 ACCEPTS = ("*/*", "image/webp,*/*", "image/avif,image/webp,*/*;q=0.8")
@@ -243,3 +251,45 @@ def test_without_a_purge_a_shared_max_age_keeps_deleted_images(
         assert proxied.get(path).status_code == 200
         log = proxied.server.log.read_text(encoding="utf-8")
         assert "shared caches will serve deleted and private images until s-maxage ends" in log
+
+
+@pytest.mark.parametrize("name", WITHOUT_HOTLINKS)
+def test_the_recipes_against_hotlinks_send_images_to_the_named_sites_alone(
+    name: str, certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with behind(name, certificate, tmp_path) as proxied:
+        path = f"/img/{upload(proxied)}?w=40"
+        assert proxied.get(path).status_code == 200
+        for site in ("images.example.com", "www.example.com", "blog.example.org", "example.org"):
+            for referer in (f"https://{site}/page?x=1", f"https://{site}"):
+                if (name, site) != ("nginx without hotlinks", "example.org"):  # `*.` is not the name itself.
+                    assert proxied.get(path, {"Referer": referer}).status_code == 200, referer
+        for site in ("evil.example", "www.example.com.evil.example", "evil.example/www.example.com/"):
+            refused = proxied.get(path, {"Referer": f"https://{site}/"})
+            assert (refused.status_code, refused.headers["cache-control"]) == (403, "no-store"), site
+        assert proxied.get("/v1/gallery", {"Referer": "https://evil.example/"}).status_code == 200
+
+
+EDGE = "127.0.0.2"
+"""The IP address of a CDN in front of the proxy."""
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_clients_behind_a_cdn_share_a_limit_until_it_is_trusted_and_the_log_says_so(
+    certificate: tuple[Path, Path], tmp_path: Path, is_trusted: bool
+) -> None:
+    variables = {
+        "IMAGEHOST_LIMITS_UNAUTHENTICATED_PER_MINUTE": "60",
+        "IMAGEHOST_TRUSTED_PROXIES": f"127.0.0.1,{EDGE}" if is_trusted else "127.0.0.1",
+    }
+    with behind("nginx", certificate, tmp_path, variables) as proxied:
+        transport = httpx2.HTTPTransport(verify=proxied.context, local_address=EDGE)
+        with httpx2.Client(base_url=proxied.client.base_url, transport=transport, timeout=PATIENCE) as edge:
+            statuses = [
+                edge.get("/v1/gallery", headers={"X-Forwarded-For": f"198.51.100.{number % 50}"}).status_code
+                for number in range(WINDOW_REQUESTS + 10)
+            ]
+        assert (429 in statuses) is not is_trusted
+        log = proxied.server.log.read_text(encoding="utf-8")
+        assert log.count("proxy is probably not trusted") == (not is_trusted)
+        assert is_trusted or f"client={EDGE}" in log

@@ -10,7 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_core.limits import ip_address_key
-from imagehost_server.http.client_address import client_address
+from imagehost_server.http.client_address import (
+    MIN_CLIENTS,
+    WINDOW_REQUESTS,
+    Network,
+    UntrustedProxyDetector,
+    client_address,
+)
 
 TRUSTED = (ip_network("127.0.0.1"), ip_network("2001:db8:ffff::/48"))
 
@@ -63,3 +69,43 @@ def test_no_header_changes_the_address_of_a_peer_that_is_not_trusted(
 @given(st.text("0123456789abcdef.:[]%, \t", max_size=60))
 def test_any_value_gives_an_ip_address(value: str) -> None:
     assert ip_address_key(address_of(value)) != ip_address_key("unknown")
+
+
+CDN = "203.0.113.7"
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture, trusted: tuple[Network, ...], *values: str) -> list[str]:
+    """Return the clients that are taken for proxies after some windows of requests with these headers."""
+    detector = UntrustedProxyDetector(trusted)
+    for number in range(3 * WINDOW_REQUESTS):
+        value = values[number % len(values)].encode()
+        headers = [(b"x-forwarded-for", value)] if value else []
+        scope: Any = {"client": ("127.0.0.1" if trusted else CDN, 9), "headers": headers}
+        detector.observe(scope)
+    return [record.fields["client"] for record in caplog.records]  # type: ignore[attr-defined]
+
+
+VISITORS = tuple(f"198.51.100.{number}" for number in range(MIN_CLIENTS))
+
+
+def test_a_cdn_that_is_not_trusted_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    through_proxy = tuple(f"{visitor}, {CDN}" for visitor in VISITORS)
+    assert warnings_of(caplog, TRUSTED, *through_proxy) == [CDN]
+    assert "IMAGEHOST_TRUSTED_PROXIES" in caplog.records[0].fields["advice"]  # type: ignore[attr-defined]
+    caplog.clear()
+    assert warnings_of(caplog, (), *VISITORS) == [CDN]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        VISITORS,
+        tuple(f"{visitor}, {CDN}" for visitor in VISITORS[1:]),
+        (*(f"{visitor}, {CDN}" for visitor in VISITORS), *("192.0.2.1",) * MIN_CLIENTS),
+        tuple(f"forged, {visitor}" for visitor in VISITORS),
+        ("",),
+    ],
+    ids=["trusted", "few clients", "half of the requests", "of each client", "no header"],
+)
+def test_nothing_else_is_taken_for_a_proxy(caplog: pytest.LogCaptureFixture, values: tuple[str, ...]) -> None:
+    assert warnings_of(caplog, TRUSTED, *values) == []

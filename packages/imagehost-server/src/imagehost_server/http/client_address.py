@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -16,6 +17,14 @@ _HOST_AND_PORT = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+)(?=:))(?::[0-9]{1
 """An IP address with a port or in brackets, as some proxies write it: `192.0.2.1:80`, `[2001:db8::1]:443`."""
 
 
+logger = logging.getLogger("imagehost.server")
+
+WINDOW_REQUESTS = 200
+"""Requests after which `UntrustedProxyDetector` compares and begins anew."""
+MIN_CLIENTS = 5
+"""Different clients that one IP address must name to be taken for a proxy."""
+
+
 def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
     """Return the IP address of the client that sent a request.
 
@@ -28,9 +37,12 @@ def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
         scope: The request.
         trusted: Networks of trusted proxies.
     """
+    return (scope["client"] or ("", 0))[0] if not trusted else _resolve(scope, trusted)[0]
+
+
+def _resolve(scope: HTTPScope, trusted: tuple[Network, ...]) -> tuple[str, str]:
+    """Return the IP address of the client, and the entry left of it, which it has sent or passed on."""
     client = (scope["client"] or ("", 0))[0]
-    if not trusted:
-        return client
     values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
     hops = [hop.strip().decode("latin-1") for value in values for hop in value.split(b",")]
     while hops and is_trusted_proxy(client, trusted):
@@ -38,7 +50,48 @@ def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
         if hop is None:
             break
         client = str(hop)
-    return client
+    return client, hops[-1] if hops else ""
+
+
+class UntrustedProxyDetector:
+    """Logs once if one client is probably a proxy: it sends most requests, and names many clients in them.
+
+    Behind a CDN whose networks are not trusted, all visitors share the limits of one IP address.
+
+    Args:
+        trusted: Networks of trusted proxies.
+    """
+
+    def __init__(self, trusted: tuple[Network, ...]) -> None:
+        self._trusted = trusted
+        self._is_done = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._requests = 0
+        self._named: dict[str, list[str]] = {}
+
+    def observe(self, scope: HTTPScope) -> None:
+        """Take a request into account."""
+        if self._is_done:
+            return
+        client, named = _resolve(scope, self._trusted)
+        if named:
+            self._named.setdefault(client, []).append(named)
+        self._requests += 1
+        if self._requests == WINDOW_REQUESTS:
+            for client, clients in self._named.items():
+                if len(clients) > WINDOW_REQUESTS // 2 and len(set(clients)) >= MIN_CLIENTS:
+                    self._warn(client, len(set(clients)))
+            self._begin()
+
+    def _warn(self, client: str, count: int) -> None:
+        self._is_done = True
+        advice = (
+            "if it is a proxy or CDN, add its networks to IMAGEHOST_TRUSTED_PROXIES: its clients share limits"
+        )
+        fields = {"client": client, "requests": WINDOW_REQUESTS, "named_clients": count, "advice": advice}
+        logger.warning("proxy is probably not trusted", extra={"fields": fields})
 
 
 def is_trusted_proxy(host: str, trusted: tuple[Network, ...]) -> bool:
