@@ -303,12 +303,16 @@ def wait_for(port: int, log: Path) -> None:
 
 @contextmanager
 def started(
-    command: list[str], port: int, log: Path, variables: Mapping[str, str] | None = None
+    command: list[str],
+    port: int,
+    log: Path,
+    variables: Mapping[str, str] | None = None,
+    directory: Path | None = None,
 ) -> Iterator[None]:
-    """Run a proxy until the block ends."""
+    """Run a proxy, or another program with a port, until the block ends."""
     with log.open("wb") as output:
         environment = {**os.environ, **(variables or {})}
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=directory)
     try:
         wait_for(port, log)
         yield
