@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 from imagehost_core import ImageHost
 from imagehost_server.cli.main import main
+from imagehost_server.pending_log import log_pending
 
 CREATES = {"serve", "restore"}
 """The commands that create a data directory."""
@@ -135,3 +137,24 @@ def test_an_error_of_the_system_names_the_file_and_no_number(tmp_path: Path) -> 
     missing = tmp_path / "missing.tar.zst"
     result = CliRunner().invoke(main, ["restore", str(missing), "--data", str(tmp_path / "data")])
     assert (result.exit_code, result.stderr) == (1, f"Error: No such file or directory: {missing}\n")
+
+
+def test_changes_by_commands_are_logged_by_the_server_once_with_the_command_and_its_user(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ImageHost.open(tmp_path).close()
+    runner, flags = CliRunner(env={"SUDO_USER": "olga"}), ["--data", str(tmp_path)]
+    assert runner.invoke(main, ["users", "create", "anna", *flags]).exit_code == 0
+    assert runner.invoke(main, ["users", "create", "anna", *flags]).exit_code == 1
+    assert runner.invoke(main, ["users", "update", "anna", "--suspend", *flags]).exit_code == 0
+    caplog.set_level("INFO", "imagehost.accounts")
+    caplog.clear()
+    before = time.time()
+    for _ in range(2):
+        log_pending(tmp_path)
+    by = {"os_user": "olga"}
+    assert [(record.message, vars(record)["fields"]) for record in caplog.records] == [
+        ("account created", {"account": "anna", "role": "user", "command": "users create", **by}),
+        ("account changed", {"account": "anna", "suspended": True, "command": "users update", **by}),
+    ]
+    assert all(record.created < before for record in caplog.records)

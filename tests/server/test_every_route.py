@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 
 import httpx2
@@ -14,9 +15,11 @@ from tests.waiting import PATIENCE
 from imagehost_core import ImageHost
 from imagehost_core.models import Scope
 from imagehost_core.settings import LimitSettings, RenderingSettings
+from imagehost_core.testing import make_image
 from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.auth.cookies import SESSION_COOKIE
 from imagehost_server.auth.identity import is_counted
+from imagehost_server.auth.passwords import hash_password
 from imagehost_server.routes import ROUTE_SCOPES
 from imagehost_server.settings import ServerSettings
 from imagehost_server.web.router import HANDLERS
@@ -31,6 +34,12 @@ PARAMETERS = {
 }
 ROUTES = [route.split(" ") for route in ROUTE_SCOPES]
 COUNTED = [(method, path) for method, path in ROUTES if is_counted(path)]
+READ_PAGES = sorted(
+    path
+    for handler in HANDLERS
+    for path in handler.paths
+    if "GET" in handler.http_methods and handler.opt.get("page") and "{" not in path
+)
 PAGES = sorted({path for handler in HANDLERS for path in handler.paths})
 
 SETTINGS = ServerSettings(
@@ -125,3 +134,74 @@ def test_every_error_has_the_headers_of_the_rate_limits(
                 assert found == {f"x-ratelimit-{each}" for each in ("limit", "remaining", "reset")}, name
             if name in ("plain HTTP through a proxy", "an empty host", "a malformed host"):
                 assert response.status_code == (403 if name.startswith("plain") else 400), name
+
+
+def access_line(caplog: pytest.LogCaptureFixture, request_id: str) -> dict[str, object]:
+    """Return the fields of the access line of a request, which is written after its response was sent."""
+    for _ in range(1_000):
+        for record in caplog.get_records("call"):
+            fields: dict[str, object] = getattr(record, "fields", {})
+            if record.message == "request" and fields["request_id"] == request_id:
+                return fields
+        time.sleep(0.01)
+    raise AssertionError(request_id)
+
+
+@pytest.mark.parametrize(("method", "path"), COUNTED)
+def test_the_access_line_of_each_route_names_the_token_and_the_code_of_a_refusal(
+    client: httpx2.Client,
+    key: dict[str, str],
+    host: ImageHost,
+    method: str,
+    path: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "imagehost.access")
+    response = client.request(method, concrete(path), headers=key)
+    fields = access_line(caplog, response.headers["x-request-id"])
+    assert (fields["account"], fields["key"]) == ("ann", host.keys.list(owner="ann").items[0].id)
+    if response.is_error:
+        assert fields["code"] == response.json()["error"]["code"]
+    else:
+        assert "code" not in fields
+
+
+@pytest.mark.parametrize("path", READ_PAGES)
+def test_the_access_line_of_each_page_names_the_session(
+    client: httpx2.Client, session: str, host: ImageHost, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "imagehost.access")
+    headers = {"Cookie": f"{SESSION_COOKIE}={session}", "Accept": "text/html"}
+    response = client.get(path, headers=headers)
+    fields = access_line(caplog, response.headers["x-request-id"])
+    ben = host.sessions.list(owner="ben").items[0]
+    assert (fields["account"], fields["session"]) == ("ben", ben.id)
+    assert ("code" in fields) == response.is_error
+
+
+def test_a_private_image_and_a_sign_in_name_who_made_the_request(
+    client: httpx2.Client, host: ImageHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "imagehost.access")
+    host.accounts.create("cid", password_hash=hash_password("correct horse"))
+    signed_in = client.post("/v1/session", json={"username": "cid", "password": "correct horse"})
+    line = access_line(caplog, signed_in.headers["x-request-id"])
+    session = host.sessions.list(owner="cid").items[0]
+    assert (line["account"], line["session"]) == ("cid", session.id)
+    image = host.upload(make_image(), owner="cid", is_public=False)
+    token = signed_in.json()["data"]["token"]
+    sent = client.get(f"/img/{image.id}", headers={"Authorization": f"Bearer {token}"})
+    assert sent.status_code == 200
+    assert access_line(caplog, sent.headers["x-request-id"])["account"] == "cid"
+    refused = client.get(f"/img/{image.id}?w=0")
+    line = access_line(caplog, refused.headers["x-request-id"])
+    assert (line["code"], "account" in line) == (refused.json()["error"]["code"], False)
+
+
+def test_a_rejected_sign_in_tells_no_name(client: httpx2.Client, caplog: pytest.LogCaptureFixture) -> None:
+    """It may be a password that was typed in the wrong place."""
+    caplog.set_level("INFO", "imagehost.access")
+    response = client.post("/v1/session", json={"username": "hunter2", "password": "wrong password"})
+    fields = access_line(caplog, response.headers["x-request-id"])
+    assert fields["code"] == "UNAUTHORIZED"
+    assert "hunter2" not in str(fields)

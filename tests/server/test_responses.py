@@ -31,7 +31,7 @@ def error_of(kind: type[ImageHostError]) -> ImageHostError:
 
 @pytest.mark.parametrize("kind", [kind for kind in BY_CODE.values() if kind is not InternalError])
 def test_every_error_has_its_status_and_three_members(kind: type[ImageHostError]) -> None:
-    response = error_response(error_of(kind), "id")
+    response = error_response(error_of(kind), {"request_id": "id"})
     assert response.status == kind.status
     assert msgspec.json.decode(response.body) == {
         "success": False,
@@ -49,7 +49,7 @@ def test_every_error_has_its_status_and_three_members(kind: type[ImageHostError]
     ],
 )
 def test_some_errors_have_a_header(error: Exception, header: tuple[str, str]) -> None:
-    assert header in error_response(error, "id").headers
+    assert header in error_response(error, {"request_id": "id"}).headers
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_some_errors_have_a_header(error: Exception, header: tuple[str, str]) ->
     ],
 )
 def test_errors_of_the_framework_and_internal_errors_are_mapped(error: Exception, code: str) -> None:
-    response = error_response(error, "id")
+    response = error_response(error, {"request_id": "id"})
     assert response.status == BY_CODE[code].status
     assert msgspec.json.decode(response.body)["error"]["code"] == code
     assert b"secret" not in response.body
@@ -82,14 +82,14 @@ def test_the_cause_of_an_unavailable_database_is_logged_once_without_traceback_a
     error = UnavailableError("expected a response of a database but received none")
     error.__cause__ = OSError("secret")
     for _ in range(3):
-        assert b"secret" not in error_response(error, "the-id").body
+        assert b"secret" not in error_response(error, {"request_id": "the-id"}).body
     (record,) = caplog.records
     assert record.exc_info is None
     assert vars(record)["fields"]["cause"] == "OSError: secret"
 
 
 def test_client_errors_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    error_response(error_of(BY_CODE["NOT_FOUND"]), "id")
+    error_response(error_of(BY_CODE["NOT_FOUND"]), {"request_id": "id"})
     assert caplog.records == []
 
 

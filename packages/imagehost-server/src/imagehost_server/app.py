@@ -21,7 +21,7 @@ from imagehost_core.settings import SQLITE
 from imagehost_server._executors import Executors
 from imagehost_server.auth.identity import PREFIXES, IdentityMiddleware, require_access
 from imagehost_server.background import running_sender
-from imagehost_server.background.periodic import periodic_cleanup
+from imagehost_server.background.periodic import periodic_cleanup, periodic_log
 from imagehost_server.background.purge_sender import running_purge_sender
 from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
 from imagehost_server.delivery.fast_path import FastPath
@@ -170,6 +170,7 @@ def create_api(
                 running_sender(host, poll_seconds) if settings.webhooks.send_in_server else nullcontext(),
                 running_purge_sender(host, poll_seconds),
                 periodic_cleanup(host, on_removed=counted.orphans_removed),
+                periodic_log(host.path),
             ):
                 yield
         finally:
@@ -294,4 +295,4 @@ def handle_exception(request: Request[Account, Principal, State], error: Excepti
     error = routing_error(error, request.method, request.scope["path"])
     if is_page(request):
         return MissingPage(error)
-    return to_litestar(error_response(error, str(request.scope["state"]["request_id"])))
+    return to_litestar(error_response(error, request.scope["state"]))

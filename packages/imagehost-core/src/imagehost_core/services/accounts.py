@@ -45,7 +45,8 @@ USAGES_IN_MEMORY = 1_000
 UsageCache = ReadCache[int | str, AccountUsage]
 """What accounts have stored, by id or by name."""
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("imagehost.accounts")
+"""The log of changes of accounts and keys; a line has its values as `fields`, and no secret."""
 
 
 class AccountChanges(TypedDict, total=False):
@@ -62,6 +63,25 @@ class AccountChanges(TypedDict, total=False):
     uploads_per_minute: int | None
     bulk_ids_per_minute: int | None
     quota_bytes: int | None
+
+
+@frozen
+class DeletedAccount:
+    """What was deleted with an account.
+
+    Attributes:
+        images: The number of its images.
+        bytes: Bytes of their masters.
+        albums: The number of its albums.
+        keys: The number of its API keys, those that were revoked too.
+        webhooks: The number of its webhooks.
+    """
+
+    images: int
+    bytes: int
+    albums: int
+    keys: int
+    webhooks: int
 
 
 @frozen
@@ -107,7 +127,10 @@ class AccountService:
         with self._operated(operator) as transaction:
             if self._records.accounts.get_by_name(username, transaction) is not None:
                 raise ConflictError.of("username", "a name that is not taken", quote_value(username))
-            return self._insert(transaction, username, password_hash, parsed)
+            account = self._insert(transaction, username, password_hash, parsed)
+        by = {} if operator is None else {"operator": operator.name}
+        _log("account created", account, _changes(None, account) | by)
+        return account
 
     def create_first(self, name: str) -> None:
         """Create the first account, an operator without a password, unless there are accounts."""
@@ -197,7 +220,8 @@ class AccountService:
                 if current.suspended_at is None:
                     self._records.cache_purges.record_account(transaction, changed.id, changed.suspended_at)
         if changed != current:
-            log.info("account changed: %s", _describe_changes(current, changed))
+            by = {} if operator is None else {"operator": operator.name}
+            _log("account changed", changed, _changes(current, changed) | by)
         if parsed.suspended is not None:
             # Also without a change: an earlier attempt may have failed here.
             self._files.generations.bump_all(self._files.locks, "image")
@@ -227,12 +251,12 @@ class AccountService:
         owner = account if isinstance(account, Account) else None
         begin = self._units.verified(owner, self._records.database.transaction())
         with self._principals.invalidated_by(begin) as transaction:
-            account_id = self._get(account, transaction).id
-            if replaces not in (None, self._records.accounts.password_hash(account_id, transaction)):
+            current = self._get(account, transaction)
+            if replaces not in (None, self._records.accounts.password_hash(current.id, transaction)):
                 raise ConflictError("expected the current password but it was changed by another request")
-            self._records.accounts.set_password_hash(transaction, account_id, password_hash)
-            self._records.sessions.delete_all(transaction, account_id, keep=kept)
-        log.info("password changed: account=%d", account_id)
+            self._records.accounts.set_password_hash(transaction, current.id, password_hash)
+            self._records.sessions.delete_all(transaction, current.id, keep=kept)
+        _log("password changed", current)
 
     def renew_signing_secret(self, account: AccountRef) -> None:
         """End all signed URLs of an account at once, in every process; new ones can be made.
@@ -248,7 +272,7 @@ class AccountService:
         owner = account if isinstance(account, Account) else self.get(account)
         with self._principals.invalidated_by(self._units.transaction(owner)) as transaction:
             self._records.accounts.set_signing_secret(transaction, owner.id, self._env.random(SECRET_BYTES))
-        log.info("signing secret renewed: account=%d", owner.id)
+        _log("signing secret renewed", owner)
 
     def password_hash(self, name: str) -> str | None:
         """Return the password hash of an account; `None` without a password or without such an account."""
@@ -264,16 +288,21 @@ class AccountService:
         key = account.id if isinstance(account, Account) else account
         return self._usages.get(key, lambda: self._records.accounts.usage(self.get(account).id))
 
-    def delete(self, account: AccountRef) -> None:
+    def delete(self, account: AccountRef) -> DeletedAccount:
         """Delete an account with its images, albums, keys, sessions, webhooks and events; no event is sent.
+
+        Returns:
+            What was deleted; without what an earlier attempt has deleted, if it was interrupted.
 
         Raises:
             NotFoundError: There is no such account.
             ConflictError: It is the only operator that is not suspended.
         """
-        account_id = self.update(account, suspended=True).id
+        suspended = self.update(account, suspended=True)
+        account_id, usage = suspended.id, self._records.accounts.usage(suspended.id)
         with self._records.database.transaction() as transaction:
-            for webhook_id in self._records.webhooks.ids_by_account(account_id, transaction):
+            webhook_ids = self._records.webhooks.ids_by_account(account_id, transaction)
+            for webhook_id in webhook_ids:
                 self._records.webhooks.delete(transaction, webhook_id)
         while True:
             for image_id in self._records.images.ids_by_account(account_id):
@@ -281,9 +310,17 @@ class AccountService:
             with self._principals.invalidated_by(self._records.database.transaction()) as transaction:
                 # An upload in progress may have added one more.
                 if not self._records.images.ids_by_account(account_id, transaction):
-                    self._records.accounts.delete(transaction, account_id)
+                    counts = self._records.accounts.delete(transaction, account_id)
                     break
-        log.info("account deleted: account=%d", account_id)
+        deleted = DeletedAccount(
+            images=usage.images,
+            bytes=usage.bytes,
+            albums=counts["albums"],
+            keys=counts["api_keys"],
+            webhooks=len(webhook_ids),
+        )
+        _log("account deleted", suspended, attrs.asdict(deleted))
+        return deleted
 
     def _get(self, account: AccountRef, queryable: Queryable) -> Account:
         if isinstance(account, str):
@@ -320,15 +357,21 @@ class AccountService:
             raise ConflictError.of("this change", expected, f"{account.name} alone")
 
 
-def _describe_changes(before: Account, after: Account) -> str:
-    """Return the id and the changed properties of an account, for the log."""
-    properties = {
-        "role": (before.role.value, after.role.value),
-        "suspended": (before.suspended_at is not None, after.suspended_at is not None),
-        **{name: (getattr(before.limits, name), getattr(after.limits, name)) for name in LIMITS},
-    }
-    changes = [f"{name}={new}" for name, (old, new) in properties.items() if new != old]
-    return " ".join([f"account={after.id}", *changes])
+def _log(event: str, account: Account, fields: Mapping[str, object] = {}) -> None:
+    log.info(event, extra={"fields": {"account": account.name, **fields}})
+
+
+def _changes(before: Account | None, after: Account) -> dict[str, object]:
+    """Return the changed properties of an account, for the log; of a new one those with a value."""
+    old, new = _properties(before), _properties(after)
+    return {name: value for name, value in new.items() if value != old.get(name)}
+
+
+def _properties(account: Account | None) -> dict[str, object]:
+    if account is None:
+        return {"suspended": False, **dict.fromkeys(LIMITS)}
+    limits = {name: getattr(account.limits, name) for name in LIMITS}
+    return {"role": account.role.value, "suspended": account.suspended_at is not None, **limits}
 
 
 def account_change_errors(changes: Mapping[str, object]) -> tuple[FieldError, ...]:

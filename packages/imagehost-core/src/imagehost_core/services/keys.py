@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -45,6 +46,8 @@ from imagehost_core.services.references import KeyRef, Owner, get_account, key_i
 from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
 from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, is_valid_text
+
+log = logging.getLogger("imagehost.accounts")
 
 MAX_KEY_NAME = 100
 """Characters of a key's name; albums have the same limit."""
@@ -91,6 +94,7 @@ class KeyService:
         created = self._new_key(account, name=name, scopes=scopes, expires_at=expires_at)
         with self._units.transaction(account) as transaction:
             self._records.keys.insert(transaction, created.key, token_hash(created.token))
+        _log("key created", account, created.key)
         return created
 
     def create_first(self, *, owner: Owner, name: str, password_hash: str) -> ApiKeyWithToken | None:
@@ -178,6 +182,7 @@ class KeyService:
                 raise ConflictError("expected a key that is not revoked but received one that is")
             changed = attrs.evolve(current, **values)
             self._records.keys.update(transaction, changed)
+        _log("key changed", account, changed)
         return changed
 
     def validate(self, fields: Mapping[str, object]) -> None:
@@ -197,10 +202,13 @@ class KeyService:
         account = get_account(self._records.accounts, owner)
         with self._principals.invalidated_by(self._units.transaction(account)) as transaction:
             current = self._get(key, account, transaction)
+            revoked = current
             if current.revoked_at is None:
-                current = attrs.evolve(current, revoked_at=self._env.clock())
-                self._records.keys.update(transaction, current)
-        return current
+                revoked = attrs.evolve(current, revoked_at=self._env.clock())
+                self._records.keys.update(transaction, revoked)
+        if revoked != current:
+            _log("key revoked", account, revoked)
+        return revoked
 
     def authenticate(self, token: str) -> Principal:
         """Return the principal of a key's or session's token.
@@ -254,6 +262,11 @@ class KeyService:
         if record is None:
             raise NotFoundError(f"expected the id of one of your API keys but received {quote_value(key_id)}")
         return record
+
+
+def _log(event: str, account: Account, key: ApiKey) -> None:
+    fields = {"account": account.name, "key": key.id, "scopes": " ".join(sorted(key.scopes))}
+    log.info(event, extra={"fields": fields})
 
 
 _NEVER = datetime.min.replace(tzinfo=UTC)

@@ -13,6 +13,7 @@ reserve                 disk space reserved for deletions
 imagehost.toml          settings of the server, written by the operator
 restoring/              a backup that is being restored; moved away when it is complete
 moved                   present when this host is moved to another; with it nothing in the database is changed
+log.pending             messages of commands, which the server logs
 sample.png              an image to try the server with, written by its first start
 installation.json       the record of the installation; there is one in `images` too
 ```
@@ -46,7 +47,7 @@ each file system."""
 
 _OWN_NAME = re.compile(
     r"imagehost\.sqlite3(-wal|-shm|-journal)?|rate_limits(\.\w+)?|reserve(\.\w+)?|secret(\.part)?|"
-    r"images|cache|variants|staging|locks|restoring|moved|installation\.json|sample\.png"
+    r"images|cache|variants|staging|locks|restoring|moved|installation\.json|log\.pending|sample\.png"
 )
 """The names of what hosts create in a data directory, and of what they rename to it."""
 
@@ -98,6 +99,8 @@ class DataLayout:
     """The file that reserves disk space for deletions."""
     settings_file = _Path("imagehost.toml")
     """The file with the server's settings."""
+    pending_log = _Path("log.pending")
+    """The file with messages of commands, which the server logs."""
     restoring = _Path("restoring")
     """The directory of a restore in progress."""
     record = _Path(RECORD_NAME)

@@ -58,6 +58,9 @@ UPLOAD = ("POST", "/v1/upload")
 
 UNCOUNTED = frozenset({"/v1/openapi.json", "/v1/docs"})
 
+PRINCIPAL = "principal"
+"""The member of `scope["state"]` with the principal of the request's token, or `None`, for the access log."""
+
 DOCS_ASSETS = "/v1/docs/assets/"
 """Prefix of the paths of the files that the page `/v1/docs` loads, which are not counted either."""
 
@@ -119,12 +122,13 @@ class IdentityMiddleware:
             if is_counted(scope["path"]):
                 state = scope["state"]
                 state["identity"], state["decision"] = identity, decision = await self._identify(scope)
+                state[PRINCIPAL] = identity.principal
                 if not decision.admitted:
                     try:
                         name = None if identity.principal is None else identity.principal.account.name
                         decision.raise_if_refused(self._host.now(), name)
                     except RateLimitError as error:
-                        await error_response(error, str(state["request_id"])).send(send)
+                        await error_response(error, state).send(send)
                         return
         await self._app(scope, receive, send)
 

@@ -1,4 +1,4 @@
-"""Background tasks: the periodic cleanup, the webhook sender and the purge sender."""
+"""Background tasks: the periodic cleanup, the log of commands, the webhook sender and the purge sender."""
 
 from imagehost_server.background.webhook_sender import WebhookSender, run_forever, running_sender
 

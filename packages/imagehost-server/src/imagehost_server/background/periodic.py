@@ -6,12 +6,17 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 from imagehost_core import ImageHost
+from imagehost_server.pending_log import log_pending
 
 CLEANUP_SECONDS = 60.0
 """Time between two cleanups. One that finds nothing costs one query and one directory listing; of several
 processes, one runs at a time."""
+
+PENDING_LOG_SECONDS = 10.0
+"""Time between two looks for messages of commands: a system call."""
 
 log = logging.getLogger("imagehost.server")
 
@@ -68,4 +73,24 @@ async def periodic_cleanup(
         return interval
 
     async with running_periodically(clean_up, "periodic cleanup"):
+        yield
+
+
+@asynccontextmanager
+async def periodic_log(data: Path, interval: float = PENDING_LOG_SECONDS) -> AsyncIterator[None]:
+    """Log what commands have changed while the block runs: at once, then once per interval.
+
+    Args:
+        data: The data directory.
+        interval: Seconds between two looks.
+    """
+
+    async def log_messages() -> float:
+        try:
+            await asyncio.to_thread(log_pending, data)
+        except Exception:
+            log.exception("messages of commands cannot be logged; retrying")
+        return interval
+
+    async with running_periodically(log_messages, "messages of commands"):
         yield

@@ -185,7 +185,12 @@ def delete_user(data: Path, name: str, yes: bool) -> None:
         question = f"Delete {name} with {counted(usage.images, 'image')} ({counted(usage.bytes, 'byte')})?"
         if not yes:
             click.confirm(question, abort=True, err=True)
-        host.accounts.delete(name)
+        deleted = host.accounts.delete(name)
+    click.echo(
+        f"Deleted {name} with {counted(deleted.images, 'image')} ({counted(deleted.bytes, 'byte')}), "
+        f"{counted(deleted.albums, 'album')}, {counted(deleted.keys, 'API key')} and "
+        f"{counted(deleted.webhooks, 'webhook')}"
+    )
 
 
 @click.group()

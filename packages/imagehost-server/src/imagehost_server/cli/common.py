@@ -16,6 +16,7 @@ from imagehost_core.errors import ImageHostError
 from imagehost_core.observer import Measurement
 from imagehost_core.settings import SQLITE, SettingsError
 from imagehost_core.storage.layout import DataLayout
+from imagehost_server.pending_log import logging_to_server
 from imagehost_server.settings import ServerSettings, load
 
 DATA_VARIABLE = "IMAGEHOST_DATA"
@@ -62,7 +63,12 @@ def open_host(
             "`imagehost serve` creates data directories"
         )
     require_owner(file)
-    with cli_errors(), ImageHost.open(data, settings=settings, recover=recover, observe=observe) as host:
+    command = click.get_current_context().command_path.partition(" ")[2]
+    with (
+        cli_errors(),
+        ImageHost.open(data, settings=settings, recover=recover, observe=observe) as host,
+        logging_to_server(data, command),
+    ):
         yield host
 
 

@@ -33,7 +33,7 @@ from imagehost_core.storage import MASTER
 from imagehost_core.storage.layout import shard
 from imagehost_server._executors import Executors
 from imagehost_server.auth.cookies import same_origin_session_cookie
-from imagehost_server.auth.identity import bearer_token
+from imagehost_server.auth.identity import PRINCIPAL, bearer_token
 from imagehost_server.http.conditional import (
     UNSATISFIABLE,
     ByteRange,
@@ -194,7 +194,7 @@ class DeliveryRoute:
             else:
                 raise method_not_allowed(METHODS, scope["method"])
         except ImageHostError as error:
-            response = error_response(error, str(scope["state"]["request_id"]))
+            response = error_response(error, scope["state"])
             headers = (*response.headers, *_error_headers(error))
             await RawResponse(response.status, response.body, headers).send(send)
 
@@ -338,6 +338,7 @@ class DeliveryRoute:
             principal = await self._executors.database.run(self._host.authenticate, token)
         except UnauthorizedError:
             return None
+        scope["state"][PRINCIPAL] = principal
         return principal.account if Scope.IMAGES_READ in principal.scopes else None
 
 

@@ -214,6 +214,11 @@ class MultipartFormParser:
         """Names and values of the text fields that have been parsed, without those that are not UTF-8."""
         return tuple((part.name, part.data.decode()) for part in self._texts if part.is_text)
 
+    @property
+    def files(self) -> tuple[tuple[str | None, int], ...]:
+        """Names of the files that have been received, and the bytes of each."""
+        return tuple((part.filename, part.staged.size) for part in self._files)
+
     def _skip_preamble(self, chunk: bytes) -> bytes:
         """Return what is not part of the preamble.
 

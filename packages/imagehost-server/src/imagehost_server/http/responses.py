@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -109,17 +109,32 @@ def record_of(kind: type[R], source: object, **others: object) -> R:
     return kind(**{name: others[name] if name in others else getattr(source, name) for name in names})
 
 
-def error_response(error: Exception, request_id: str) -> RawResponse:
+REFUSAL = "refusal"
+"""The member of `scope["state"]` with the error that the response to the request tells."""
+
+
+def error_response(error: Exception, state: MutableMapping[str, Any]) -> RawResponse:
     """Return the response for an exception, and log the cause of an internal error.
 
     Args:
         error: An exception of the core, of Litestar, or an unexpected one.
-        request_id: The request id, which the log line contains.
+        state: The state of the request, as for `refuse`.
     """
-    api_error = to_api_error(error)
-    log_cause(api_error, error, request_id)
+    api_error = refuse(error, state)
     body = _encode({"success": False, "error": error_dict(api_error)})
     return RawResponse(api_error.status, body, (*JSON_HEADERS, *_error_headers(api_error)))
+
+
+def refuse(error: Exception, state: MutableMapping[str, Any]) -> ImageHostError:
+    """Return the public error for an exception that ends a request; log the cause of an internal one.
+
+    Args:
+        error: An exception of the core, of Litestar, or an unexpected one.
+        state: The state of the request, which has its id; the access log finds the error in it.
+    """
+    api_error = state[REFUSAL] = to_api_error(error)
+    log_cause(api_error, error, str(state["request_id"]))
+    return api_error
 
 
 def error_dict(error: ImageHostError) -> dict[str, str]:

@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from attrs import frozen
 
-from imagehost_core.errors import quote_value
+from imagehost_core.errors import ImageHostError, quote_value
+from imagehost_core.models import Principal
 from imagehost_core.tokens import hide_tokens
+from imagehost_server.auth.identity import PRINCIPAL
+from imagehost_server.http.responses import REFUSAL
 
 MAX_LOGGED_PATH = 200
 
 access_log = logging.getLogger("imagehost.access")
+
+DETAILS = "details"
+"""The member of `scope["state"]` with the fields that the handler of a request adds."""
+
+
+def who(state: Mapping[str, Any]) -> dict[str, object]:
+    """Return the account of a request's token, and the id of its key or session; nothing without one."""
+    principal = state.get(PRINCIPAL)
+    if not isinstance(principal, Principal):
+        return {}
+    token = {"key": principal.key_id} if principal.key_id else {"session": principal.session_id}
+    return {"account": principal.account.name, **token}
+
+
+def access_fields(state: Mapping[str, Any]) -> dict[str, object]:
+    """Return the further fields of a request's access line, by the state of the request."""
+    fields = who(state)
+    if isinstance(refusal := state.get(REFUSAL), ImageHostError):
+        fields["code"] = refusal.code
+        if refusal.errors:
+            fields["field"] = ",".join(error.name for error in refusal.errors)
+    fields |= state.get(DETAILS, {})
+    return fields
 
 
 @frozen

@@ -25,7 +25,7 @@ from imagehost_server.http.client_address import UntrustedProxyDetector, client_
 from imagehost_server.http.response_body import WHOLE_BYTES, HeldBody, Spool, send_in_pieces
 from imagehost_server.http.responses import error_response
 from imagehost_server.metrics import FILES_COUNTED, UNROUTED, Recorder
-from imagehost_server.middleware.access_log import AccessLog
+from imagehost_server.middleware.access_log import AccessLog, access_fields
 from imagehost_server.middleware.concurrency import ConcurrencyLimiter
 from imagehost_server.middleware.header_checks import is_https, is_probe, require_valid_request
 from imagehost_server.middleware.request_body import DRAIN_TIMEOUT, RequestBody
@@ -136,11 +136,11 @@ class RequestMiddleware:
             if sender.status:
                 raise
             sender.may_drain = False
-            await error_response(UnavailableError(_STOPPING), request_id).send(sender.send)
+            await error_response(UnavailableError(_STOPPING), state).send(sender.send)
         except Exception as error:
             if CUT in state:
                 return
-            response = error_response(error, request_id)
+            response = error_response(error, state)
             # A response that has begun is cut off by closing the connection, so that the client notices.
             if sender.status:
                 raise
@@ -160,7 +160,9 @@ class RequestMiddleware:
                 is_upload = method == "POST" and path.endswith("/upload")
                 if is_upload and status >= 400 and FILES_COUNTED not in state:
                     self.recorder.upload_refused(status)
-                fields = {} if cut is None else {"cut": cut.reason, "sent_bytes": sent_bytes}
+                fields = access_fields(state)
+                if cut is not None:
+                    fields |= {"cut": cut.reason, "sent_bytes": sent_bytes}
                 self.access_log.request(method, path, ip_address, status, request_id, seconds, **fields)
 
     async def _require_valid_request(self, scope: HTTPScope) -> None:

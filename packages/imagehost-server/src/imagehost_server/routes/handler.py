@@ -33,6 +33,7 @@ from imagehost_server.auth.identity import RequestIdentity, is_counted
 from imagehost_server.http.body import JSON_BYTES, read_body, require_json
 from imagehost_server.http.responses import EncodedResponse, Success
 from imagehost_server.metrics import Recorder
+from imagehost_server.middleware.access_log import DETAILS
 from imagehost_server.routes.body import BodyDTO, InvalidBody
 from imagehost_server.settings import ServerSettings
 
@@ -112,6 +113,10 @@ class ApiRequest(Request[Account, Principal, State]):
             counted = state.get("decision")
             if counted is None or counted.window is None or decision.remaining < counted.remaining:
                 state["decision"] = decision
+
+    def log(self, **fields: object) -> None:
+        """Add fields to the access line of the request."""
+        self.scope["state"].setdefault(DETAILS, {}).update(fields)
 
     async def require_valid_token(self) -> None:
         """Raise UnauthorizedError if the request's token has ended while its body arrived.

@@ -440,6 +440,7 @@ async def update_images(
         **changes,  # type: ignore[arg-type]
     )
     results = await request.executors.database.run(update)
+    request.log(images=_changed(results))
     count = sum(result.made_private for result in results)
     return ok(BulkResults(results=list(map(_record, results)), made_private_count=count))
 
@@ -493,7 +494,13 @@ async def _delete(request: ApiRequest, body: BulkImageIds) -> Response[Success[B
         owner=request.account,
         admit=bulk_admission(request),
     )
+    request.log(images=_changed(results))
     return ok(BulkResults(results=list(map(_record, results))))
+
+
+def _changed(results: Iterable[BulkResult]) -> str:
+    """Return the ids of the images that a bulk request has changed or deleted, for the access line."""
+    return " ".join(result.id for result in results if result.status in ("updated", "deleted"))
 
 
 def _record(result: BulkResult) -> BulkResultRecord:

@@ -204,13 +204,15 @@ async def create_session(request: ApiRequest, name: str, password: str) -> Sessi
     if not await executors.passwords.run(keys, verify_password, stored_hash, password):
         raise UnauthorizedError(_INVALID_CREDENTIALS)
     account = await executors.database.run(host.accounts.get, name)
-    return await executors.database.run(
+    session = await executors.database.run(
         host.sessions.create,
         account,
         password_hash=stored_hash,
         user_agent=request.headers.get("user-agent", ""),
         ip_address=request.identity.ip_address,
     )
+    request.log(account=account.name, session=session.session.id)
+    return session
 
 
 async def replace_password(request: ApiRequest, current: str, new: str) -> None:

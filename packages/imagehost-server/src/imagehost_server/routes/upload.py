@@ -50,6 +50,7 @@ from imagehost_server.http.responses import (
     to_api_error,
 )
 from imagehost_server.metrics import FILES_COUNTED
+from imagehost_server.middleware.access_log import access_log, who
 from imagehost_server.routes.body import member
 from imagehost_server.routes.handler import ApiRequest, operation
 from imagehost_server.routes.idempotency import fingerprint, run_idempotent
@@ -167,6 +168,9 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
         form, received_at = await _parse_form(request, parser)
         await request.require_valid_token()
         response = await run_idempotent(request, _fingerprint(form), store)
+    except ImageHostError as error:
+        log_failed_form(request, parser, error)
+        raise
     finally:
         await executors.slow_writes.run(parser.close)
     return envelope(response)
@@ -267,15 +271,23 @@ async def store_form(
     options = await _parse_options(request, form.fields)
     files = await _fetch_files(request, form, parser)
 
+    stored: list[str] = []
+
     def store(index: int, file: UploadedFile) -> ImageRecord:
-        image = host.uploads.upload(
-            file.staged,
-            owner=account,
-            filename=file.filename,
-            options=options,
-            idempotency=None if idempotent is None else idempotent.sub_operation(index),
-            received_at=received_at + timedelta(microseconds=index),
-        )
+        try:
+            image = host.uploads.upload(
+                file.staged,
+                owner=account,
+                filename=file.filename,
+                options=options,
+                idempotency=None if idempotent is None else idempotent.sub_operation(index),
+                received_at=received_at + timedelta(microseconds=index),
+            )
+        except Exception as error:
+            log_failed_file(request, file.filename, file.staged.size, to_api_error(error))
+            raise
+        stored.append(image.id)
+        request.log(images=" ".join(stored))
         return ImageRecord.of(image)
 
     def store_all() -> ImageRecord | UploadResults:
@@ -284,6 +296,43 @@ async def store_form(
         return _store_batch(files, store, request.id)
 
     return await request.executors.uploads.run(account.id, store_all)
+
+
+def log_failed_form(request: ApiRequest, parser: MultipartFormParser, error: ImageHostError) -> None:
+    """Log each file of a form that was refused before any of them was stored.
+
+    Args:
+        request: The request.
+        parser: The parser of the form, with the files that have been received.
+        error: Why it was refused.
+    """
+    if FILES_COUNTED not in request.scope["state"]:
+        for name, size in parser.files:
+            log_failed_file(request, name, size, error)
+
+
+def log_failed_file(request: ApiRequest, name: str | None, size: int, error: ImageHostError) -> None:
+    """Log a file that was not stored.
+
+    Args:
+        request: The request.
+        name: Its name, as it was sent.
+        size: The bytes that were received of it.
+        error: Why.
+    """
+    if not request.settings.log.access:
+        return
+    state = request.scope["state"]
+    fields = {
+        **who(state),
+        "request_id": request.id,
+        "client": state["ip_address"],
+        "file": clean_filename(name),
+        "size": size,
+        "code": error.code,
+        "reason": error.details,
+    }
+    access_log.info("upload failed", extra={"fields": fields})
 
 
 def _store_batch(

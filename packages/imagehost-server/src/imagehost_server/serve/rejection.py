@@ -15,6 +15,7 @@ from imagehost_core.errors import BadRequestError, ImageHostError
 from imagehost_server.http.client_address import client_address
 from imagehost_server.http.responses import RawResponse, error_response
 from imagehost_server.metrics import UNROUTED
+from imagehost_server.middleware.access_log import access_fields
 from imagehost_server.middleware.header_checks import is_https, is_probe
 from imagehost_server.middleware.requests import REJECTED, RequestMiddleware
 
@@ -82,7 +83,8 @@ class Rejection:
         """
         state = self.scope.setdefault("state", {})
         request_id = str(state.get("request_id") or security.new_request_id())
-        response = error_response(self.error, request_id)
+        state["request_id"] = request_id
+        response = error_response(self.error, state)
         # The application may still run, or only begin: it would log the request again.
         state[REJECTED] = response.status
         common = security.common_headers(request_id, is_https(self.scope, security.trusted))
@@ -93,7 +95,9 @@ class Rejection:
         security.recorder.request(
             self.method, UNROUTED, response.status, seconds, 0, len(response.body), request_id
         )
-        security.access_log.request(self.method, self.path, ip_address, response.status, request_id, seconds)
+        fields = access_fields(state)
+        log = security.access_log
+        log.request(self.method, self.path, ip_address, response.status, request_id, seconds, **fields)
         return RawResponse(
             response.status, response.body, (*response.headers, *headers, ("connection", "close"))
         )

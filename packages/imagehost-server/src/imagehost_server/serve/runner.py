@@ -121,7 +121,7 @@ class _WaitingHandler(BaseHTTPRequestHandler):
             response = success_response({"status": "alive"})
         else:
             details = f"expected the host to be ready but received no response from {missing}"
-            response = error_response(UnavailableError(details), request_id)
+            response = error_response(UnavailableError(details), {"request_id": request_id})
         self.send_response(response.status)
         for name, value in (*response.headers, ("x-request-id", request_id)):
             self.send_header(name, value)

@@ -29,14 +29,13 @@ from imagehost_core.errors import (
 from imagehost_core.models import Account, Principal, Role
 from imagehost_core.uploads import MAX_DESCRIPTION
 from imagehost_server.auth.cookies import cookie_value, csrf_token, session_cookie
-from imagehost_server.auth.identity import RequestIdentity
+from imagehost_server.auth.identity import PRINCIPAL, RequestIdentity
 from imagehost_server.http.body import read_body, unsupported_media_type
 from imagehost_server.http.conditional import http_date, is_not_modified
 from imagehost_server.http.responses import (
     RawResponse,
     error_response,
-    log_cause,
-    to_api_error,
+    refuse,
     to_litestar,
 )
 from imagehost_server.routes.handler import ApiRequest
@@ -239,7 +238,7 @@ def page(
                 return await function(request, **parameters)
             except Exception as error:
                 if json:
-                    return to_litestar(error_response(error, request.id))
+                    return to_litestar(error_response(error, request.scope["state"]))
                 return error_page(request, error)
 
         return HTTPRouteHandler(
@@ -351,8 +350,7 @@ def page_headers(
 
 def error_page(request: WebRequest, error: Exception) -> Response[Any]:
     """Return the page for an exception, with the status that the JSON API would give."""
-    api_error = to_api_error(error)
-    log_cause(api_error, error, request.id)
+    api_error = refuse(error, request.scope["state"])
     response = request.render(
         "error.html",
         status=api_error.status,
@@ -386,6 +384,7 @@ async def _identify(request: WebRequest) -> None:
         if principal is not None and not principal.is_session:
             principal = None
     state = request.scope["state"]
+    state[PRINCIPAL] = principal
     is_valid = principal is not None
     state["identity"] = RequestIdentity(
         principal, error, is_valid, token or "" if is_valid else "", str(state["ip_address"])

@@ -93,15 +93,17 @@ class AccountRepository:
             return AccountUsage(images=0, albums=0, bytes=0)
         return AccountUsage(*(integer(row, name) for name in ("image_count", "album_count", "used_bytes")))
 
-    def delete(self, transaction: Transaction, account_id: AccountId) -> None:
-        """Delete an account that has no images any more, with all its other rows."""
+    def delete(self, transaction: Transaction, account_id: AccountId) -> dict[str, int]:
+        """Delete an account that has no images any more; return the number of its other rows, by table."""
         delete_webhooks(transaction, "account_id", account_id)
+        counts = {}
         for table in _OWNED_TABLES:
             # Table names are constants, never input.
             sql = f"DELETE FROM {table} WHERE account_id = :id"  # noqa: S608
-            transaction.execute(sql, {"id": account_id})
+            counts[table] = transaction.execute(sql, {"id": account_id})
         deleted = transaction.execute("DELETE FROM accounts WHERE id = :id", {"id": account_id})
         add_to_total(transaction, ACCOUNTS, -deleted)
+        return counts
 
     def set_password_hash(self, transaction: Transaction, account_id: AccountId, password_hash: str) -> None:
         """Replace the hash of an account's password."""

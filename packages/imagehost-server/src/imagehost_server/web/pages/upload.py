@@ -11,8 +11,8 @@ from litestar import Response
 from imagehost_core.errors import ImageHostError
 from imagehost_server.auth.cookies import is_user_navigation
 from imagehost_server.http.multipart import URL_FIELD, FormKind, MultipartFormParser, ParsedForm, parse_form
-from imagehost_server.http.responses import log_cause, to_api_error
-from imagehost_server.routes.upload import UploadResults, store_form
+from imagehost_server.http.responses import refuse
+from imagehost_server.routes.upload import UploadResults, log_failed_form, store_form
 from imagehost_server.web.failures import describe_failure
 from imagehost_server.web.page import (
     CSRF_FIELD,
@@ -65,10 +65,10 @@ async def upload(request: WebRequest) -> Response[Any]:
         outcome = await store_form(request, _to_api_form(form), parser, received_at)
         assert isinstance(outcome, UploadResults)
     except ImageHostError as error:
-        api_error = to_api_error(error)
-        log_cause(api_error, error, request.id)
+        failure = refuse(error, request.scope["state"])
+        log_failed_form(request, parser, failure)
         image_url = _field(parser, URL_FIELD)
-        return await _show(request, _field(parser, "album_id"), failure=api_error, image_url=image_url)
+        return await _show(request, _field(parser, "album_id"), failure=failure, image_url=image_url)
     finally:
         await executors.slow_writes.run(parser.close)
     errors = [
