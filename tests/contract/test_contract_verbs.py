@@ -58,6 +58,7 @@ CORE_ONLY = {
     "albums.validate": "for servers",
     "albums.validate_share": "for servers",
     "images.list_public": "`gallery`",
+    "images.save": "`images.download` of the client",
     "images.validate": "for servers",
     "images.validate_signing": "for servers",
     "keys.authenticate": "for servers",

@@ -28,6 +28,7 @@ RUN_BY = {
     "index.md": "test_the_commands_of_the_first_page_work_one_after_the_other",
     "README.md": "test_the_commands_of_the_first_page_work_one_after_the_other",
     "import.md": "tests/server/test_cli_import.py",
+    "privacy.md": "tests/server/test_cli_exports.py",
     "cli.md": "tests/client/test_client_cli.py",
     "integrations/": "tests/outside",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -40,14 +41,30 @@ def data(tmp_path: Path) -> Path:
 
 def test_users_are_created_and_listed(data: Path) -> None:
     assert re.fullmatch(r"[0-9A-Za-z]{20}\n", run(data, "users", "create", "ada"))
-    rows = [line.split("\t") for line in run(data, "users", "list").splitlines()]
+    rows = [line.split() for line in run(data, "users", "list").splitlines()]
     assert [(row[0], *row[2:]) for row in rows] == [
+        ("name", "images", "bytes", "state", "role"),
         ("ada", "0", "0", "active", "user"),
         ("admin", "0", "0", "active", "operator"),
     ]
     error = run(data, "users", "create", "ada", status=1)
     assert error.startswith("Error: ")
     assert "ada" in error
+
+
+def test_accounts_are_sorted_by_what_their_images_occupy(data: Path) -> None:
+    with open_host(data) as host:
+        for name, side in (("ada", 2_000), ("ben", 40), ("cid", 400)):
+            image = host.upload(make_image(side, side), owner=host.accounts.get_or_create(name))
+        host.render(image.id, "w=50")
+    listed = json.loads(run(data, "users", "list", "--disk", "--sort", "bytes", "--json"))["accounts"]
+    assert [row["name"] for row in listed] == ["ada", "cid", "ben", "admin"]
+    assert listed[0]["derivative_bytes"] > 0
+    assert [row["variant_bytes"] > 0 for row in listed] == [False, True, False, False]
+    assert listed[1]["bytes"] == image.size
+    lines = run(data, "users", "list", "--sort", "bytes").splitlines()
+    assert [line.split()[0] for line in lines] == ["name", "ada", "cid", "ben", "admin"]
+    assert len({line.index("active") for line in lines[1:]} | {lines[0].index("state")}) == 1
 
 
 def test_a_password_is_generated_or_prompted_for(data: Path) -> None:
@@ -190,7 +207,8 @@ def test_an_account_is_deleted_with_all_its_images_after_confirmation(data: Path
         image = host.upload(make_image(8, 8), owner=host.accounts.get_or_create("ada"))
     declined = CliRunner().invoke(main, ["users", "delete", "ada", "--data", str(data)], input="n\n")
     assert (declined.exit_code, "1 image (" in declined.stderr) == (1, True)
-    run(data, "users", "delete", "ada", stdin="y\n")
+    output = run(data, "users", "delete", "ada", stdin="y\n")
+    assert output == f"Deleted ada with 1 image ({image.size} bytes), 0 albums, 0 API keys and 0 webhooks\n"
     with open_host(data) as host, pytest.raises(NotFoundError):
         host.images.get(image.id)
     assert "unknown" in run(data, "users", "delete", "unknown", "--yes", status=1)

@@ -11,9 +11,11 @@ from imagehost_core._util.clock import Clock
 from imagehost_core._util.durable import translate_disk_errors
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InsufficientStorageError, UnavailableError
+from imagehost_core.ids import AccountId
 from imagehost_core.maintenance.garbage import GarbageCollector, GarbageReport
 from imagehost_core.maintenance.statistics import DatabaseStatistics, read_statistics
 from imagehost_core.observer import PoolLoad
+from imagehost_core.storage import MASTER
 from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.workers.executor import ImageExecutor
 
@@ -40,6 +42,21 @@ class HostStatistics:
     workers: PoolLoad
     worker_pids: tuple[int, ...]
     storage_responds: bool
+
+
+@frozen
+class DiskUsage:
+    """The bytes of the files of an account's images.
+
+    Attributes:
+        masters: Those of the masters, which count against its quota.
+        derivatives: Those of the derivatives.
+        variants: Those of the variants that are cached on this host's disk.
+    """
+
+    masters: int
+    derivatives: int
+    variants: int
 
 
 @frozen
@@ -106,6 +123,19 @@ class MaintenanceService:
             worker_pids=self._executor.worker_pids,
             storage_responds=self._storage_responds(),
         )
+
+    def disk_usage(self, owner: AccountId) -> DiskUsage:
+        """Return what the files of an account's images occupy.
+
+        The directories of each image are read; in an object store that is a request for each.
+        """
+        masters = derivatives = variants = 0
+        for image_id in self._records.images.ids_by_account(owner):
+            sizes = self._files.blobs.sizes(image_id)
+            masters += sizes.get(MASTER, 0)
+            derivatives += sum(size for name, size in sizes.items() if name != MASTER)
+            variants += sum(self._files.variants.sizes(image_id).values())
+        return DiskUsage(masters, derivatives, variants)
 
     def _storage_responds(self) -> bool:
         try:

@@ -6,8 +6,11 @@ own; an image that does not exist stops no other.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Unpack
 
 import attrs
@@ -33,6 +36,7 @@ from imagehost_core.services.image_lists import ImageLists
 from imagehost_core.services.references import ImageRef, Owner, get_account, image_id_of, parse_image_ids
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
+from imagehost_core.storage.blob_store import file_sha256
 from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.transform import (
     DEFAULT_LIFETIME_SECONDS,
@@ -118,6 +122,32 @@ class ImageService(ImageLists):
         return self._cache.get(
             (image_id, owner_id), lambda: self._get(image_id, owner_id, self._records.database)
         )
+
+    def save(self, image: ImageRef, path: str | os.PathLike[str], *, owner: Owner | None = None) -> Image:
+        """Write the stored bytes of an image to a file, whole or not at all, in place of another.
+
+        Args:
+            image: The image.
+            path: The file.
+            owner: The account that must own it; by default any account.
+
+        Returns:
+            The record of the image.
+
+        Raises:
+            NotFoundError: There is no such image, or another account owns it.
+            InternalError: The stored file is damaged.
+            OSError: The file cannot be written.
+        """
+        found, target = self.get(image, owner=owner), Path(path)
+        part = target.with_name(f".{target.name}.part")
+        with self._files.blobs.open(found.id, checksum=found.sha256) as file, part.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
+        if file_sha256(part) != found.sha256:
+            part.unlink()
+            raise InternalError(f"expected a whole file of image {found.id} but it is damaged")
+        part.replace(target)
+        return found
 
     def update(
         self, image: ImageRef, *, owner: Owner | None = None, **changes: Unpack[ImageChanges]

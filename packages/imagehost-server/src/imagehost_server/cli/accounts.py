@@ -5,11 +5,12 @@ No command takes a password or token as an argument: other users of the machine 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import attrs
 import click
@@ -20,6 +21,7 @@ from imagehost_core.lists import MAX_PER_PAGE
 from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Role, Scope
 from imagehost_core.settings import DURATION, SIZE, SettingsError
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
+from imagehost_server.cli.archives import json_option
 from imagehost_server.cli.common import counted, data_option, one_line, open_host
 from imagehost_server.http.body import parse_timestamp
 
@@ -124,16 +126,35 @@ def update_user(
 
 @users.command("list")
 @data_option
-def list_users(data: Path) -> None:
+@click.option(
+    "--sort", type=click.Choice(["name", "created", "images", "bytes"]), default="name", show_default=True
+)
+@click.option(
+    "--disk",
+    is_flag=True,
+    help="Measure derivatives and cached variants too, by reading the directories of all images.",
+)
+@json_option
+def list_users(data: Path, sort: str, disk: bool, as_json: bool) -> None:
     """List all accounts: name, creation time, images, bytes, state, role.
 
+    Those with the most images or bytes, and the newest, come first. The bytes are those of masters, which
+    count against quotas; with --disk those of derivatives and variants besides.
+
     \b
-    Example:
+    Examples:
       imagehost users list --data /srv/imagehost
+      imagehost users list --data /srv/imagehost --disk --sort bytes --json
     """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
-        for account in sorted(host.accounts.iter(), key=lambda account: account.name):
-            click.echo("\t".join(_user_columns(host, account)))
+        rows = [_user_row(host, account, disk=disk) for account in host.accounts.iter()]
+    rows.sort(key=lambda row: str(row["name"]))
+    if sort != "name":
+        rows.sort(key=_SORT_KEYS[sort], reverse=True)
+    if as_json:
+        click.echo(json.dumps({"accounts": rows}))
+    else:
+        click.echo("\n".join(_table(rows)))
 
 
 @users.command("set-password")
@@ -277,11 +298,41 @@ def _print_password(name: str, password: str) -> None:
     click.echo(password)
 
 
-def _user_columns(host: ImageHost, account: Account) -> tuple[str, ...]:
-    usage = host.accounts.usage(account.name)
-    state = "suspended" if account.suspended_at else "active"
-    numbers = str(usage.images), str(usage.bytes)
-    return account.name, to_rfc3339(account.created_at), *numbers, state, account.role.value
+UserRow = dict[str, str | int]
+"""The columns of an account by name."""
+
+_BYTES = ("bytes", "derivative_bytes", "variant_bytes")
+
+_SORT_KEYS: dict[str, Callable[[UserRow], Any]] = {
+    "created": lambda row: row["created_at"],
+    "images": lambda row: row["images"],
+    "bytes": lambda row: sum(int(row.get(name, 0)) for name in _BYTES),
+}
+
+
+def _user_row(host: ImageHost, account: Account, *, disk: bool) -> UserRow:
+    usage = host.accounts.usage(account)
+    row: UserRow = {
+        "name": account.name,
+        "created_at": to_rfc3339(account.created_at),
+        "images": usage.images,
+        "bytes": usage.bytes,
+    }
+    if disk:
+        measured = host.maintenance.disk_usage(account.id)
+        row |= {"derivative_bytes": measured.derivatives, "variant_bytes": measured.variants}
+    return row | {"state": "suspended" if account.suspended_at else "active", "role": account.role.value}
+
+
+def _table(rows: Sequence[UserRow]) -> Iterator[str]:
+    """Yield a line of the names of columns, and one of each row, aligned: numbers to the right."""
+    lines = [tuple(rows[0]), *(tuple(map(str, row.values())) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = zip(line, widths, rows[0].values(), strict=True)
+        yield "  ".join(
+            cell.rjust(width) if isinstance(first, int) else cell.ljust(width) for cell, width, first in cells
+        ).rstrip()
 
 
 def _key_columns(key: ApiKey, now: datetime) -> tuple[str, ...]:

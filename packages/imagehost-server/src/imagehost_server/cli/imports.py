@@ -42,7 +42,8 @@ class _CsvWriter(Protocol):
     type=click.Choice([source.value for source in ImportSource]),
     default=ImportSource.FOLDER.value,
     show_default=True,
-    help="Kind of PATH: files and directories, or another host's database or export.",
+    help="Kind of PATH: files and directories, another host's database or export, or an export of "
+    "`imagehost users export`.",
 )
 @click.option(
     "--files",
@@ -58,7 +59,11 @@ class _CsvWriter(Protocol):
     default=None,
     help="Visibility of all images.  [default: as the other host has it; private from directories]",
 )
-@click.option("--convert/--no-convert", default=True, show_default=True, help="Store WebP where smaller.")
+@click.option(
+    "--convert/--no-convert",
+    default=None,
+    help="Store WebP where smaller.  [default: yes, but not from an export of an account]",
+)
 @click.option("--remove-exif", is_flag=True, default=None, help="Remove EXIF, XMP and IPTC metadata.")
 @click.option(
     "--mapping",
@@ -76,7 +81,7 @@ def import_images(
     user: str,
     source: str,
     files: Path | None,
-    convert: bool,
+    convert: bool | None,
     remove_exif: bool | None,
     mapping: TextIO | None,
     as_json: bool,
@@ -94,6 +99,7 @@ def import_images(
       imagehost import database.sqlite --from lsky --files storage/app/uploads --data /srv/imagehost
       imagehost import tables/ --from chevereto --files images --by-user --mapping urls.csv --data ...
       imagehost import export.json --from zipline --files uploads --data /srv/imagehost
+      imagehost import anna/ --from account --user anna --data /srv/imagehost
 
     \b
     The exit status is:
@@ -103,14 +109,17 @@ def import_images(
     kind = ImportSource(source)
     if missing := [str(path) for path in paths if not path.exists()]:
         raise click.UsageError(f"expected files or directories but there is no {', '.join(missing)}")
-    if (files is None) != (kind is ImportSource.FOLDER):
+    if (files is None) != kind.is_directory:
         needed = "only beside" if files is not None else "beside"
         raise click.UsageError(f"expected --files {needed} --from lsky, chevereto or zipline")
     chosen = ImportOptions(
         by_user=bool(options["by_user"]),
         with_albums=bool(options["albums"]),
         is_public=options["is_public"],
-        upload=UploadOptions(convert_to_webp=convert, remove_exif=remove_exif),
+        upload=UploadOptions(
+            convert_to_webp=kind is not ImportSource.ACCOUNT if convert is None else convert,
+            remove_exif=remove_exif,
+        ),
     )
     with open_host(data) as host:
         report = _Report(host, mapping, as_json=as_json)

@@ -26,6 +26,7 @@ from imagehost_server.cli.common import (
     open_host,
     require_owner,
 )
+from imagehost_server.cli.exports import export_user
 from imagehost_server.cli.imports import import_images
 from imagehost_server.cli.maintenance import adopt_command, fsck, gc, upgrade
 from imagehost_server.logging_config import logging_config
@@ -176,6 +177,7 @@ def retry_webhooks(data: Path) -> None:
 
 for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
     main.add_command(command)
+users.add_command(export_user)
 
 
 def format_settings(resolved: Iterable[ResolvedSetting]) -> str:

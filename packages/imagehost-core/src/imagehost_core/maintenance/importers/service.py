@@ -30,6 +30,7 @@ from imagehost_core.maintenance.importers.sources import (
     SourceItem,
     open_export,
     open_tables,
+    read_account,
     read_chevereto,
     read_folder,
     read_lsky,
@@ -52,6 +53,13 @@ class ImportSource(StrEnum):
     LSKY = "lsky"
     CHEVERETO = "chevereto"
     ZIPLINE = "zipline"
+    ACCOUNT = "account"
+    """An export of an account of another imagehost, or of this one."""
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory with its files, and not a database beside another one."""
+        return self in (ImportSource.FOLDER, ImportSource.ACCOUNT)
 
 
 class ImportStatus(StrEnum):
@@ -200,6 +208,8 @@ class ImportService:
         """
         if source is ImportSource.FOLDER:
             return read_folder(path)
+        if source is ImportSource.ACCOUNT:
+            return read_account(path)
         if files is None:
             raise TypeError(f"expected the directory of the files beside source={source.value!r}")
         if source is ImportSource.LSKY:

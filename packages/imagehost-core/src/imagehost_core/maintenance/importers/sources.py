@@ -270,6 +270,45 @@ def read_folder(path: Path) -> Iterator[SourceItem]:
                 yield _item(file, f"{label}/{name}", album)
 
 
+ALBUMS, IMAGES = "albums.json", "images.jsonl"
+"""The files with the records of an export of an account (`imagehost users export`)."""
+
+
+def read_account(path: Path) -> Iterator[SourceItem]:
+    """Yield the images of an export of an account, the oldest first.
+
+    Raises:
+        ValidationError: The path is no such export.
+    """
+    try:
+        albums = {album["id"]: album for album in json.loads((path / ALBUMS).read_bytes())}
+        lines = (path / IMAGES).read_text(encoding="utf-8").splitlines()
+        records = [json.loads(line) for line in reversed(lines)]
+        items = [_exported_item(path, record, albums) for record in records]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValidationError.of("PATH", "an export of an account", quote_value(str(path))) from error
+    yield from items
+
+
+def _exported_item(
+    path: Path, record: Mapping[str, Any], albums: Mapping[int, Mapping[str, Any]]
+) -> SourceItem:
+    album, file = albums.get(record["album_id"]), find_file(path, record["file"])
+    if file is None:
+        return OmittedItem(record["id"], "the file is missing")
+    return ImportItem(
+        id=record["id"],
+        path=file,
+        filename=record["original_filename"],
+        album=None
+        if album is None
+        else ImportAlbum(name=album["name"], description=album["description"], is_public=album["is_public"]),
+        description=record["description"],
+        is_public=record["is_public"],
+        created_at=parse_timestamp(record["created_at"]),
+    )
+
+
 def _item(path: Path, item_id: str, album: ImportAlbum | None) -> ImportItem:
     modified_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return ImportItem(
