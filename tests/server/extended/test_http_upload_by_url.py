@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.waiting import PATIENCE
 from imagehost_client import Client, ValidationError
 from imagehost_core import ImageHost
 from imagehost_core.limits import MAX_FILE_BYTES
+from imagehost_core.models import Scope
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.testing import make_image
 from imagehost_server.app import create_app
@@ -233,3 +235,27 @@ def test_a_slow_origin_ends_the_upload(
     silent.server_close()
     assert response.status_code == 422
     assert "no response within 0.2 seconds" in response.json()["error"]["details"]
+
+
+def test_a_key_that_is_narrowed_while_the_form_arrives_causes_no_fetch(
+    fetching: RunningServer, origin: Origin
+) -> None:
+    url = origin.url("/narrowed.png")
+    body = (f'--x\r\nContent-Disposition: form-data; name="image_url"\r\n\r\n{url}\r\n--x--\r\n').encode()
+    with ImageHost.open(fetching.data) as host:
+        key = host.keys.create(owner="admin", scopes=[Scope.IMAGES_WRITE, Scope.IMAGES_READ])
+        connection = HTTPConnection("127.0.0.1", fetching.port, timeout=PATIENCE)
+        connection.putrequest("POST", "/v1/upload")
+        connection.putheader("Authorization", f"Bearer {key.token}")
+        connection.putheader("Content-Type", "multipart/form-data; boundary=x")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body[:-1])
+        # A response to another request: the form has begun to arrive.
+        assert httpx2.get(
+            f"{fetching.base_url}/images", headers={"Authorization": f"Bearer {key.token}"}
+        ).is_success
+        host.keys.update(key.key.id, owner="admin", scopes=[Scope.IMAGES_READ])
+        connection.send(body[-1:])
+        assert connection.getresponse().status == 403
+        connection.close()
+    assert "/narrowed.png" not in origin.requests

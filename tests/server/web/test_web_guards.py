@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import httpx2
 import pytest
-from tests.server.web.conftest import HTML, SignedIn
+from attrs import evolve
+from tests.open_host import open_host
+from tests.server.in_process import serving
+from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 
 from imagehost_core import ForbiddenError, ImageHost, NotFoundError
 from imagehost_core.ids import AccountId
 from imagehost_core.testing import make_image
+from imagehost_server.settings import WebSettings
 from imagehost_server.web.router import HANDLERS
 
 PRIVATE = ("album_id", "image_id", "token", "webhook_id", "account_id")
@@ -94,3 +100,24 @@ def test_what_a_page_refuses_the_verb_behind_it_refuses_to_a_program(
 
 def test_every_page_of_something_of_an_account_has_its_verb() -> None:
     assert sorted(VERBS) == PAGES
+
+
+def test_a_logo_and_every_other_asset_is_no_document_with_scripts(tmp_path: Path) -> None:
+    logo = tmp_path / "logo.svg"
+    logo.write_text(
+        '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>', encoding="utf-8"
+    )
+    settings = evolve(SETTINGS, web=WebSettings(logo_file=str(logo)))
+    with serving(open_host(settings=settings), settings) as origin:
+        page = httpx2.get(origin, headers=HTML).text
+        paths = {"/favicon.ico", *re.findall(r'(?:src|href)="(/assets/[^"]+)"', page)}
+        assert any(path.endswith("logo.svg") for path in paths)
+        for path in paths:
+            response = httpx2.get(f"{origin}{path}")
+            policy = response.headers["content-security-policy"].split("; ")
+            assert (response.status_code, "sandbox" in policy, "default-src 'none'" in policy) == (
+                200,
+                True,
+                True,
+            )
+            assert response.headers["x-content-type-options"] == "nosniff"

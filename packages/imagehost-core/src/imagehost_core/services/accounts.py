@@ -363,7 +363,8 @@ def _log(event: str, account: Account, fields: Mapping[str, object] = {}) -> Non
 
 def _changes(before: Account | None, after: Account) -> dict[str, object]:
     """Return the changed properties of an account, for the log; of a new one those with a value."""
-    old, new = _properties(before), _properties(after)
+    old = _properties(before)
+    new = _properties(after)
     return {name: value for name, value in new.items() if value != old.get(name)}
 
 

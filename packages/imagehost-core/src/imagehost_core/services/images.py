@@ -139,7 +139,8 @@ class ImageService(ImageLists):
             InternalError: The stored file is damaged.
             OSError: The file cannot be written.
         """
-        found, target = self.get(image, owner=owner), Path(path)
+        found = self.get(image, owner=owner)
+        target = Path(path)
         part = target.with_name(f".{target.name}.part")
         with self._files.blobs.open(found.id, checksum=found.sha256) as file, part.open("wb") as copy:
             shutil.copyfileobj(file, copy)

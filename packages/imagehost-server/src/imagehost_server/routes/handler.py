@@ -20,7 +20,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.types import ASGIApp, ExceptionHandlersMap
 
 from imagehost_core import ImageHost
-from imagehost_core.authorization import Requirement
+from imagehost_core.authorization import Requirement, require_permission
 from imagehost_core.errors import COMBINED, BadRequestError, ErrorCollector, FieldError, RateLimitError
 from imagehost_core.ids import parse_account_id
 from imagehost_core.limits import Decision
@@ -119,14 +119,24 @@ class ApiRequest(Request[Account, Principal, State]):
         self.scope["state"].setdefault(DETAILS, {}).update(fields)
 
     async def require_valid_token(self) -> None:
-        """Raise UnauthorizedError if the request's token has ended while its body arrived.
+        """Raise an error if the request's token has ended, or was narrowed, while its body arrived.
 
         It saves work, and errors of what only a valid token may learn; the core decides, in the transaction
         of the change.
+
+        Raises:
+            UnauthorizedError: The token has ended.
+            ForbiddenError: It does not meet the requirement of the route any more.
         """
         token = self.identity.token
-        if self.identity.principal is not None and self.host.keys.authenticate_cached(token) is None:
-            await self.executors.database.run(self.host.authenticate, token)
+        if self.identity.principal is None:
+            return
+        principal = self.host.keys.authenticate_cached(token)
+        if principal is None:
+            principal = await self.executors.database.run(self.host.authenticate, token)
+        operation: Operation | None = self.scope["route_handler"].opt.get("operation")
+        if operation is not None and operation.requirement is not None:
+            require_permission(principal, operation.requirement)
 
     async def call(self, verb: Callable[..., T], /, *arguments: object, **keywords: object) -> T:
         """Call a verb of the host for the account of the request, in a thread for the database.

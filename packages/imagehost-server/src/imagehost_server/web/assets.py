@@ -100,6 +100,17 @@ def _assets(web: WebSettings) -> dict[str, Asset]:
     }
 
 
+_SECURITY_HEADERS: Headers = (
+    # An SVG that is opened by itself is a document of this origin, whose scripts would run.
+    (
+        "content-security-policy",
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox",
+    ),
+    ("x-content-type-options", "nosniff"),
+)
+"""What every asset is sent with. Browsers apply the policy to documents, not to what a page loads."""
+
+
 def _handler(path: str) -> HTTPRouteHandler:
     return HTTPRouteHandler(path, http_method=["GET", "HEAD"], status_code=200, include_in_schema=False)
 
@@ -117,8 +128,8 @@ async def asset_file(request: ApiRequest, version: FromPath[str], name: FromPath
     headers: Headers = (
         ("content-type", found.media_type),
         ("cache-control", f"public, max-age={_CACHE_SECONDS}, immutable"),
-        ("x-content-type-options", "nosniff"),
         ("vary", "Accept-Encoding"),
+        *_SECURITY_HEADERS,
     )
     if "gzip" in request.headers.get("accept-encoding", ""):
         return to_litestar(RawResponse(200, found.compressed, (*headers, ("content-encoding", "gzip"))))
@@ -146,4 +157,4 @@ async def icon(request: ApiRequest) -> Response[Any]:
     """Respond with the icon, where a browser looks for it without a page that names it."""
     image = logo(request.settings.web)
     headers = (("content-type", image.media_type), ("cache-control", "public, max-age=86400"))
-    return to_litestar(RawResponse(200, image.data, headers))
+    return to_litestar(RawResponse(200, image.data, (*headers, *_SECURITY_HEADERS)))

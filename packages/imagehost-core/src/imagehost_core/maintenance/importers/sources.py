@@ -293,7 +293,8 @@ def read_account(path: Path) -> Iterator[SourceItem]:
 def _exported_item(
     path: Path, record: Mapping[str, Any], albums: Mapping[int, Mapping[str, Any]]
 ) -> SourceItem:
-    album, file = albums.get(record["album_id"]), find_file(path, record["file"])
+    album = albums.get(record["album_id"])
+    file = find_file(path, record["file"])
     if file is None:
         return OmittedItem(record["id"], "the file is missing")
     return ImportItem(
