@@ -15,6 +15,8 @@ from imagehost_core.ids import AccountId
 from imagehost_core.maintenance.garbage import GarbageCollector, GarbageReport
 from imagehost_core.maintenance.statistics import DatabaseStatistics, read_statistics
 from imagehost_core.observer import PoolLoad
+from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
+from imagehost_core.sandbox import SandboxStatus
 from imagehost_core.storage import MASTER
 from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.workers.executor import ImageExecutor
@@ -123,6 +125,19 @@ class MaintenanceService:
             worker_pids=self._executor.worker_pids,
             storage_responds=self._storage_responds(),
         )
+
+    def sandbox_status(self) -> SandboxStatus:
+        """Start an image worker if there is none, and return the measures of its sandbox.
+
+        Raises:
+            UnavailableError: None became ready in time.
+            InternalError: None can be started.
+        """
+        return self._executor.status()
+
+    def native_modules(self) -> dict[str, bool]:
+        """Return whether each native module is used; without one, images take several times as long."""
+        return {"resampling": RESAMPLER == "native", "chroma subsampling": CHROMA_SUBSAMPLING == "sharp"}
 
     def disk_usage(self, owner: AccountId) -> DiskUsage:
         """Return what the files of an account's images occupy.

@@ -16,6 +16,7 @@ from imagehost_server.background import run_forever
 from imagehost_server.cli.accounts import keys, users
 from imagehost_server.cli.archives import backup, restore_command
 from imagehost_server.cli.bootstrap import create_initial_credentials
+from imagehost_server.cli.checks import check
 from imagehost_server.cli.common import (
     cli_errors,
     created_file,
@@ -175,7 +176,7 @@ def retry_webhooks(data: Path) -> None:
         click.echo(f"Deliveries due now: {host.webhooks.retry_all_now()}")
 
 
-for command in (fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
+for command in (check, fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
     main.add_command(command)
 users.add_command(export_user)
 

@@ -1,0 +1,165 @@
+"""The command `imagehost check`: what this machine can and cannot do for a host."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+import attrs
+import click
+from attrs import frozen
+
+from imagehost_core import ImageHost, utc_now
+from imagehost_core.settings import FOLDER, SQLITE, redact_password
+from imagehost_server.cli.archives import json_option
+from imagehost_server.cli.common import data_option, open_host
+from imagehost_server.web.catalog import texts_of
+from imagehost_server.web.presentation import size_text
+
+MAX_CLOCK_SECONDS = 5.0
+"""The largest difference between the clock of this machine and that of the database server."""
+SANDBOX = ("landlock", "seccomp")
+"""The measures of the sandbox that some systems lack."""
+
+
+class State(StrEnum):
+    """What a check has found."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """The host works, but slower, or with less protection."""
+    FAILED = "failed"
+
+
+@frozen
+class Check:
+    """A line of the table.
+
+    Attributes:
+        name: What was checked.
+        state: Whether it can be used.
+        found: What was found.
+        advice: What to do, unless it is as it should be.
+    """
+
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+@click.command()
+@data_option
+@json_option
+@click.pass_context
+def check(context: click.Context, data: Path, as_json: bool) -> None:
+    """Print what this machine can do for the host: data directory, disk, database, image store, workers.
+
+    It changes nothing, and may run beside the server.
+
+    \b
+    Example:
+      imagehost check --data /srv/imagehost
+
+    \b
+    The exit status is:
+      0  the host can be served, perhaps with warnings
+      1  something failed
+    """  # noqa: D301 - the escape sequence is click's
+    with open_host(data, recover=False) as host:
+        checks = [*check_host(host)]
+    if as_json:
+        click.echo(json.dumps({"checks": [attrs.asdict(each) for each in checks]}))
+    else:
+        width = max(len(each.name) for each in checks)
+        for each in checks:
+            advice = f"\n{'':{width}}           {each.advice}" if each.advice else ""
+            click.echo(f"{each.name:{width}}  {each.state:7}  {each.found}{advice}")
+    context.exit(int(any(each.state is State.FAILED for each in checks)))
+
+
+def check_host(host: ImageHost) -> Iterator[Check]:
+    """Yield what was found, for each part of a host."""
+    yield _directory(host.path)
+    yield _disk(host)
+    for name, verify in host.maintenance.readiness_checks.items():
+        yield _responds(host, name, verify)
+    yield from _sandbox(host)
+    yield from _native_modules(host)
+    yield check_clock(host.now(), utc_now())
+    yield Check("time zone", State.OK, f"{time.strftime('%Z %z')}; the log and the API have UTC")
+
+
+def _directory(path: Path) -> Check:
+    mode = path.stat().st_mode & 0o777
+    if sys.platform != "win32" and mode & 0o077:
+        found = f"{path} can be entered by others (mode {mode:o})"
+        return Check("data directory", State.WARNING, found, f"chmod 700 {path}")
+    return Check("data directory", State.OK, str(path))
+
+
+def _disk(host: ImageHost) -> Check:
+    statistics = host.maintenance.statistics()
+    texts = texts_of("en")
+    free = size_text(statistics.disk_free_bytes, texts)
+    total = size_text(statistics.disk_bytes, texts)
+    if not host.maintenance.accepts_uploads():
+        least = size_text(host.settings.storage.min_free_bytes, texts)
+        advice = f"free space: below {least} (IMAGEHOST_STORAGE_MIN_FREE_BYTES) uploads get 507"
+        return Check("disk", State.FAILED, f"{free} of {total} free", advice)
+    return Check("disk", State.OK, f"{free} of {total} free")
+
+
+def _responds(host: ImageHost, name: str, verify: Callable[[], object]) -> Check:
+    database, store = host.settings.database, host.settings.storage.url
+    kinds = {
+        "database": "SQLite" if database == SQLITE else redact_password(database),
+        "storage": "in the data directory" if store == FOLDER else store,
+        "data directory": "can be written",
+        "image workers": "start",
+    }
+    label = {"storage": "image store", "data directory": "files"}.get(name, name)
+    started = time.monotonic()
+    try:
+        verify()
+    except Exception as error:
+        return Check(label, State.FAILED, f"{kinds[name]}: {error}", "the message names what to change")
+    return Check(label, State.OK, f"{kinds[name]} ({1000 * (time.monotonic() - started):.0f} ms)")
+
+
+def _sandbox(host: ImageHost) -> Iterator[Check]:
+    try:
+        status = host.maintenance.sandbox_status()
+    except Exception as error:
+        yield Check("sandbox", State.FAILED, str(error), "the log has the reason")
+        return
+    for name in SANDBOX:
+        if name in status.applied:
+            yield Check(name, State.OK, "applied to image workers")
+        else:
+            reason = status.unavailable.get(name, "not supported by this system")
+            advice = "other limits hold; Linux has it since 5.13, unless a container denies it"
+            yield Check(name, State.WARNING, reason, advice)
+
+
+def _native_modules(host: ImageHost) -> Iterator[Check]:
+    for name, is_built in host.maintenance.native_modules().items():
+        if is_built:
+            yield Check(name, State.OK, "native module")
+        else:
+            advice = "install with GCC or Clang and the headers of Python, or from a wheel with the modules"
+            yield Check(name, State.WARNING, "no native module: slower", advice)
+
+
+def check_clock(database: datetime, system: datetime) -> Check:
+    """Compare the clock of a host, which is that of a database server, with the system's."""
+    seconds = abs((database - system).total_seconds())
+    if seconds > MAX_CLOCK_SECONDS:
+        found = f"{seconds:.0f} seconds from that of the database server"
+        return Check("clock", State.WARNING, found, "synchronise both: timedatectl set-ntp true")
+    return Check("clock", State.OK, f"{system:%Y-%m-%dT%H:%M:%SZ}")
