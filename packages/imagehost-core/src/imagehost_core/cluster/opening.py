@@ -41,7 +41,8 @@ def open_postgres(
     try:
         from imagehost_core.cluster.postgres_database import PostgresDatabase
     except ImportError as error:
-        expected = "psycopg and psycopg-pool, which `pip install 'imagehost-core[postgres]'` installs,"
+        command = "pip install './packages/imagehost-core[postgres]'"
+        expected = f"psycopg and psycopg-pool, which `{command}` installs in a clone,"
         raise SettingsError(f"expected {expected} for PostgreSQL but received: {error}") from error
     return PostgresDatabase(
         url,
