@@ -513,3 +513,16 @@ async def test_a_delay_holds_one_of_a_limited_number_of_places_and_refuses_nothi
     assert sorted(passed) == list(range(6))
     await queue.wait(1.0)
     assert delayed[-1] == 1.0
+
+
+@pytest.mark.anyio
+async def test_a_call_of_a_fair_limiter_waits_no_longer_than_its_limit_and_leaves_the_queue() -> None:
+    limiter, ended = FairThreadLimiter(1, 9, max_wait_seconds=0.01), threading.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(limiter.run, ("a", "1"), ended.wait)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(UnavailableError) as caught:
+            await limiter.run(("b", "1"), ended.wait)
+        assert caught.value.retry_after > 0
+        ended.set()
+    assert await limiter.run(("b", "1"), int) == 0

@@ -274,6 +274,15 @@ def test_an_ip_address_without_attempts_left_is_refused_the_right_password(
     assert refused.headers["retry-after"] == "40"
 
 
+def test_a_class_behind_one_ip_address_signs_in_as_successes_do_not_count(
+    send: Send, host: ImageHost
+) -> None:
+    address = new_address()
+    for number in range(3):
+        create_user(host, f"pupil{number}")
+        assert sign_in(send, f"pupil{number}", PASSWORD, address).status_code == 201
+
+
 def test_sign_in_is_limited_per_ip_address_for_all_names(send: Send) -> None:
     address = new_address()
     statuses = [sign_in(send, f"unknown{number}", "x", address).status_code for number in range(3)]

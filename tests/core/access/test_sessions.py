@@ -205,3 +205,20 @@ def test_no_session_is_created_for_an_account_that_was_deleted_meanwhile(host: I
     host.accounts.create("ann")
     with pytest.raises(UnauthorizedError):
         host.sessions.create(account)
+
+
+def test_attempts_with_the_right_password_are_counted_no_more_and_give_no_further_ones(
+    host: ImageHost,
+) -> None:
+    limiter, client = host.rate_limiter, "192.0.2.41"
+    limit = limiter.admit_sign_in("ann", client).decision.limit
+    limiter.forget_sign_in("ann", client)
+    for _ in range(2 * limit):
+        attempt = limiter.admit_sign_in("ann", client)
+        assert (attempt.decision.admitted, attempt.delay_seconds) == (True, 0)
+        limiter.forget_sign_in("ann", client)
+    limiter.forget_sign_in("ann", client)
+    admitted = [
+        limiter.admit_sign_in(f"user{number}", client).decision.admitted for number in range(limit + 1)
+    ]
+    assert admitted == [True] * limit + [False]

@@ -192,6 +192,17 @@ class RateLimitCounters(Protocol):
             The decision; `None`, and nothing is counted, if it would have to wait.
         """
 
+    def refund(self, key: str, policy: RateLimitPolicy) -> None:
+        """Count one request less that was admitted, if the current windows have any.
+
+        Args:
+            key: As for `admit`.
+            policy: The windows that have counted the request.
+
+        Raises:
+            UnavailableError: The database that counts does not respond.
+        """
+
     def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return the number of requests that each current window has admitted, by window name."""
 

@@ -30,6 +30,8 @@ PASSWORD_THREADS = 2
 """Threads that hash passwords; each hash takes 0.1 s and 64 MiB."""
 MAX_WAITING_PASSWORDS = 400
 """Password checks that may wait: 20 s of work, of which those for one account name are half at most."""
+MAX_PASSWORD_WAIT_SECONDS = 10.0
+"""The longest time that a password check waits for its turn: people do not wait longer."""
 MAX_DELAYED_SIGN_INS = 1_000
 """Sign-in attempts that may wait for their delay; each is a task without a thread."""
 THREADS_RETRY_SECONDS = 3
@@ -206,10 +208,12 @@ class FairThreadLimiter:
     Args:
         threads: The number of threads.
         max_waiting: Calls that may wait for a thread.
+        max_wait_seconds: The longest time that a call waits for its turn; unlimited unless given.
     """
 
-    def __init__(self, threads: int, max_waiting: int) -> None:
+    def __init__(self, threads: int, max_waiting: int, max_wait_seconds: float = math.inf) -> None:
         self._idle = threads
+        self._max_wait_seconds = max_wait_seconds
         self._threads = ThreadLimiter(threads)
         self._queue = FairQueue[Event](max_waiting)
 
@@ -225,7 +229,8 @@ class FairThreadLimiter:
             kwargs: Its keyword arguments.
 
         Raises:
-            UnavailableError: The queue has no place for the client of the owner.
+            UnavailableError: The queue has no place for the client of the owner, or it was not its turn in
+                time.
         """
         if self._idle:
             self._idle -= 1
@@ -241,12 +246,15 @@ class FairThreadLimiter:
         if not self._queue.add(owner, client, turn):
             raise UnavailableError(_TOO_MANY, retry_after=THREADS_RETRY_SECONDS)
         try:
-            await turn.wait()
-        except BaseException:
+            with fail_after(self._max_wait_seconds):
+                await turn.wait()
+        except BaseException as error:
             if turn.is_set():
                 self._release()
             else:
                 self._queue.remove(owner, client, turn)
+            if isinstance(error, TimeoutError):
+                raise UnavailableError(_TOO_MANY, retry_after=THREADS_RETRY_SECONDS) from None
             raise
 
     def _release(self) -> None:
@@ -341,7 +349,7 @@ class Executors:
         self.files = ThreadLimiter(FILE_THREADS)
         self.masters = ThreadLimiter(MASTER_THREADS, max_wait_seconds=MAX_WAIT_SECONDS)
         self.slow_writes = ThreadLimiter(UPLOAD_BODY_THREADS)
-        self.passwords = FairThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS)
+        self.passwords = FairThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS, MAX_PASSWORD_WAIT_SECONDS)
         self.sign_in_delays = DelayQueue(MAX_DELAYED_SIGN_INS)
         self.dns = ThreadLimiter(DNS_THREADS)
         self.probes = ThreadLimiter(PROBE_THREADS)

@@ -59,6 +59,12 @@ class PostgresRateLimitStore(RateLimitCounters):
             return None
         return self.admit(key, policy, cost)
 
+    def refund(self, key: str, policy: RateLimitPolicy) -> None:
+        """Count one request less, if each current window has any."""
+        hits = self.peek(key, policy)
+        if hits and all(hits.values()):
+            self.admit(key, policy, -1)
+
     def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return the number of requests that each current window has admitted, by window name."""
         row = self._database.fetch_one(

@@ -60,6 +60,12 @@ class RateLimitStore(RateLimitCounters):
         finally:
             self._lock.release()
 
+    def refund(self, key: str, policy: RateLimitPolicy) -> None:
+        """Count one request less, if each current window has any."""
+        with self._lock:
+            if _is_limited(policy) and all(self.peek(key, policy).values()):
+                self._admit(key, policy, -1)
+
     def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return the number of requests that each current window has admitted, by window name."""
         counters = self._table.read_unlocked(key)

@@ -138,6 +138,16 @@ class RateLimiter:
         total = self._store.admit(name_key, _ACCOUNT_SIGN_INS)
         return SignInAttempt(decision, sign_in_delay(total.limit - total.remaining, decision.limit))
 
+    def forget_sign_in(self, name: str, ip_address: str) -> None:
+        """Count an attempt of `admit_sign_in` no more, as it had the right password.
+
+        So as many people as there are can sign in from one IP address, and only failures slow an account.
+        """
+        name_key, client_key = sign_in_keys(name, ip_address)
+        if any(window.limit for window in self._limits.sign_ins):
+            self._store.refund(client_key, self._limits.sign_ins)
+            self._store.refund(name_key, _ACCOUNT_SIGN_INS)
+
     def windows(self, account: Account) -> tuple[WindowState, ...]:
         """Return the windows that limit an account; a limit of 0 is unlimited and has none."""
         policy = _policies(self._limits, account.limits).all

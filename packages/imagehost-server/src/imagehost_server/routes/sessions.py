@@ -203,6 +203,7 @@ async def create_session(request: ApiRequest, name: str, password: str) -> Sessi
     keys = sign_in_keys(name, request.identity.ip_address)
     if not await executors.passwords.run(keys, verify_password, stored_hash, password):
         raise UnauthorizedError(_INVALID_CREDENTIALS)
+    await executors.database.run(host.rate_limiter.forget_sign_in, name, request.identity.ip_address)
     account = await executors.database.run(host.accounts.get, name)
     session = await executors.database.run(
         host.sessions.create,
