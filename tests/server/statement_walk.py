@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import anyio
 import httpx2
@@ -98,6 +99,7 @@ COMMANDS: dict[str, list[list[str]]] = {
 SIGN_INS = {
     "/login": {"name": "admin", "password": PASSWORD},
     "/s/{token:str}": {"password": API_PASSWORD},
+    "/i/{image_id:str}/delete": {},
 }
 """The fields of the forms that require no session."""
 NOT_RUN = {
@@ -167,6 +169,8 @@ class Walk:
             if (method, path) == ("POST", "/upload"):
                 body["files"] = {"files[]": ("b.png", PNG)}
             query = {"url": f"{self.host.settings.site_url}/i/{ids['image_id']}"} if path == "/oembed" else {}
+            if path == "/i/{image_id:str}/delete":
+                query = dict(parse_qsl(self.host.images.sign_deletion(ids["image_id"], owner="admin")))
             response = self.client.request(
                 method, filled(path, ids), headers=session.headers, params=query, **body
             )

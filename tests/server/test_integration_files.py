@@ -50,6 +50,8 @@ def test_sharex_sends_form_2_and_reads_the_url() -> None:
     assert config["RequestURL"] == "https://images.example.com/v1/upload"
     assert config["Headers"] == {"Authorization": "Bearer ihk_abc"}
     assert config["URL"] == "{json:data.url}"
+    assert config["Arguments"] == {"delete_url": "true"}
+    assert config["DeletionURL"] == "{json:data.delete_url}"
     assert config["Name"] == "images.example.com"
 
 

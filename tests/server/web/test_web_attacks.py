@@ -29,7 +29,7 @@ FORMS = sorted(
     for handler in HANDLERS
     if "POST" in handler.http_methods
     for path in handler.paths
-    if path not in ("/login", "/s/{token:str}")
+    if path not in ("/login", "/s/{token:str}", "/i/{image_id:str}/delete")
 )
 """The paths of all forms that require a session."""
 

@@ -67,6 +67,7 @@ VERBS: dict[str, Callable[[ImageHost, Secrets], object]] = {
     "/a/{album_id:str}/feed.xml": public_album,
     "/a/{album_id:str}/images.zip": public_album,
     "/i/{image_id:str}": lambda host, secrets: host.images.get(secrets.image_id, public=True),
+    "/i/{image_id:str}/delete": lambda host, secrets: host.images.get_deletable(secrets.image_id, {}),
     "/images/{image_id:str}": lambda host, secrets: host.images.get(secrets.image_id, owner="bob"),
     "/albums/{album_id:str}": own_album,
     "/albums/{album_id:str}/images.zip": own_album,

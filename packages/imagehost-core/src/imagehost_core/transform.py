@@ -504,7 +504,7 @@ def _require_output_size(output: Size, max_side: int | None) -> None:
         raise BadRequestError(errors=errors)
 
 
-# Signatures of delivery URLs, which grant access to an image for a limited time.
+# Signatures of URLs that grant access to an image for a limited time, or permit to delete it.
 #
 # The signature is an HMAC-SHA256 (RFC 2104) of the image's id, the canonical transform and the expiry
 # time. It covers the parsed transform, not its spelling, so it stays valid if query parameters are
@@ -534,12 +534,26 @@ def sign_url(key: bytes, image_id: str, transform: Transform, expires: int) -> s
         transform: The transform that the URL requests.
         expires: The value of `exp`, a Unix timestamp.
     """
+    fmt = transform.format.value if transform.format else ""
+    return _sign(key, f"{image_id}\n{transform.to_query()}\n{fmt}\n{expires}")
+
+
+def sign_deletion(key: bytes, image_id: str, expires: int) -> str:
+    """Return the value of `sig` for the URL that deletes an image; that of no delivery URL is the same.
+
+    Args:
+        key: The signing key of the image's account.
+        image_id: The image's id.
+        expires: The value of `exp`, a Unix timestamp.
+    """
+    return _sign(key, f"delete\n{image_id}\n{expires}")
+
+
+def _sign(key: bytes, payload: str) -> str:
     # Imported here: loading OpenSSL would be a tenth of the import time of the package.
     import hmac
     from base64 import urlsafe_b64encode
 
-    fmt = transform.format.value if transform.format else ""
-    payload = f"{image_id}\n{transform.to_query()}\n{fmt}\n{expires}"
     return urlsafe_b64encode(hmac.digest(key, payload.encode(), "sha256")).decode().rstrip("=")
 
 
@@ -555,11 +569,20 @@ def verify_signed_url(
         query: The URL's query parameters, including `exp` and `sig`.
         now: The current time.
     """
+    return _is_signed(query, now, lambda expires: sign_url(key, image_id, transform, expires))
+
+
+def verify_signed_deletion(key: bytes, image_id: str, query: Mapping[str, str], now: datetime) -> bool:
+    """Return whether a URL that deletes an image has a valid signature that has not expired, likewise."""
+    return _is_signed(query, now, lambda expires: sign_deletion(key, image_id, expires))
+
+
+def _is_signed(query: Mapping[str, str], now: datetime, sign: Callable[[int], str]) -> bool:
     from hmac import compare_digest
 
     expiry = query.get("exp", "")
     signature = query.get("sig", "")
     if _EXPIRY.fullmatch(expiry) is None or int(expiry) <= now.timestamp():
         return False
-    expected = sign_url(key, image_id, transform, int(expiry))
+    expected = sign(int(expiry))
     return compare_digest(expected.encode(), signature.encode("utf-8", "replace"))

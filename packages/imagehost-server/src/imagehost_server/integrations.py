@@ -18,6 +18,9 @@ TOKEN_PLACEHOLDER = "YOUR_API_TOKEN"  # noqa: S105
 FILE_FIELD = "image"
 """The form field of the file: form 2, whose response is the image record."""
 
+DELETE_URL = "delete_url"
+"""The form field that asks for the URL which deletes the image, and the member of the record with it."""
+
 URL_PATH = ("data", "url")
 """The members of the response that lead to the URL of the image."""
 
@@ -66,8 +69,10 @@ def sharex(target: UploadTarget) -> str:
             "Headers": {"Authorization": target.authorization},
             "Body": "MultipartFormData",
             "FileFormName": FILE_FIELD,
+            "Arguments": {DELETE_URL: "true"},
             "URL": f"{{json:{'.'.join(URL_PATH)}}}",
             "ThumbnailURL": "{json:data.thumb_url}",
+            "DeletionURL": f"{{json:data.{DELETE_URL}}}",
             "ErrorMessage": "{json:error.details}",
         }
     )

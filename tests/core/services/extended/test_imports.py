@@ -82,6 +82,17 @@ def test_the_time_of_an_image_is_that_of_the_camera_and_of_the_file_without_one(
     assert images["future"].created_at == images["future"].updated_at < host.now()
 
 
+@pytest.mark.parametrize("is_public", [None, True, False])
+def test_albums_that_an_import_creates_are_as_public_as_its_images(
+    host: ImageHost, folder: Path, is_public: bool | None
+) -> None:
+    imported(host, folder, options=ImportOptions(is_public=is_public))
+    albums = host.albums.list(owner="admin").items
+    assert [album.is_public for album in albums] == [is_public is True] * 3
+    assert [album.public_image_count for album in albums] == [int(is_public is True)] * 3
+    assert host.gallery().total == (3 if is_public else 0)
+
+
 def test_a_second_import_stores_nothing_again_and_takes_what_is_new(host: ImageHost, folder: Path) -> None:
     first = imported(host, folder)
     (folder / "trips" / "new.png").write_bytes(make_image(8, 8, seed=9))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import field, frozen
 
 from imagehost_core._util.lru import GenerationCache
+from imagehost_core.db.engines.database import Queryable
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ForbiddenError, NotFoundError
 from imagehost_core.formats import Format
@@ -32,13 +33,17 @@ class SigningKeys:
         factory=lambda: GenerationCache[AccountId, bytes](SIGNING_KEYS_IN_MEMORY), repr=False
     )
 
-    def read(self, account_id: AccountId) -> bytes:
+    def read(self, account_id: AccountId, queryable: Queryable | None = None) -> bytes:
         """Return the signing key of an account.
+
+        Args:
+            account_id: The account.
+            queryable: An open transaction; by default the database.
 
         Raises:
             NotFoundError: There is no such account.
         """
-        secret = self._records.accounts.signing_secret(account_id)
+        secret = self._records.accounts.signing_secret(account_id, queryable)
         if secret is None:
             raise NotFoundError("expected an account that exists but it was deleted")
         return signing_key(self._secret, secret)

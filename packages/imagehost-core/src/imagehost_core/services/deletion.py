@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from attrs import field, frozen
 
@@ -84,7 +84,11 @@ class ImageDeleter:
         return result
 
     def delete(
-        self, image_ids: Collection[ImageId], owner: Account | None, album_id: AlbumId | None = None
+        self,
+        image_ids: Collection[ImageId],
+        owner: Account | None,
+        album_id: AlbumId | None = None,
+        require: Callable[[Transaction], object] = lambda _: None,
     ) -> dict[ImageId, DeletedImage | Exception]:
         """Delete images, and finish deletions of which files are left.
 
@@ -92,6 +96,7 @@ class ImageDeleter:
             image_ids: Distinct ids.
             owner: The account that must own an image; `None` for any account.
             album_id: The album that an image must be in; `None` for any or none.
+            require: Called in the transaction; it raises to refuse the deletion.
 
         Returns:
             By the id of each image that existed: the result, or the error that left some of its files. Ids
@@ -112,6 +117,7 @@ class ImageDeleter:
         ):
             begin = self._records.database.transaction(_only_account(found.values()))
             with self._units.verified(owner, begin) as transaction:
+                require(transaction)
                 records = self._find(found, owner_id, album_id, transaction)
                 deleted = {
                     image_id: self._insert_tombstone(transaction, record, unit)

@@ -44,6 +44,7 @@ from imagehost_core.transform import (
     TransformKeywords,
     TransformSource,
     transform_parameters,
+    verify_signed_deletion,
 )
 
 RECORDS_IN_MEMORY = 2_000
@@ -284,6 +285,62 @@ class ImageService(ImageLists):
         deleted = self._deleter.delete_one(image_id_of(image), self._owner(owner))
         assert deleted is not None
         return deleted
+
+    def sign_deletion(self, image: ImageRef, *, owner: Owner) -> str:
+        """Return the query of a URL with which anyone can delete an image, once, within 30 days.
+
+        It ends with the image, with the key that makes it, and when the account's signing secret is renewed.
+
+        Args:
+            image: The image.
+            owner: The account that must own it.
+
+        Raises:
+            NotFoundError: There is no such image, or another account owns it.
+        """
+        account = get_account(self._records.accounts, owner)
+        principal = self._units.verify(account)
+        current = self._get(image_id_of(image), account.id, self._records.database)
+        return self._signer.sign_deletion(self._signer.keys.read(account.id), current, principal)
+
+    def get_deletable(self, image: ImageRef, query: Mapping[str, str]) -> Image:
+        """Return an image that the query of `sign_deletion` permits to delete.
+
+        Args:
+            image: The image.
+            query: The parameters of the URL, `exp` and `sig`.
+
+        Raises:
+            NotFoundError: There is no such image, its account is suspended, or the query is not valid for it.
+        """
+        return self._require_deletable(image_id_of(image), query, self._records.database)
+
+    def delete_signed(self, image: ImageRef, query: Mapping[str, str]) -> DeletedImage:
+        """Delete an image that the query of `sign_deletion` permits to delete, as `delete` does.
+
+        Raises:
+            NotFoundError: As `get_deletable`.
+            InternalError: As `delete`.
+        """
+        image_id = self.get_deletable(image, query).id
+        result = self._deleter.delete(
+            [image_id], None, require=lambda open_: self._require_deletable(image_id, query, open_)
+        ).get(image_id)
+        if isinstance(result, Exception):
+            raise result
+        if result is None:
+            raise NotFoundError(image_not_found_text(image_id))
+        return result
+
+    def _require_deletable(self, image_id: ImageId, query: Mapping[str, str], queryable: Queryable) -> Image:
+        image = self._get(image_id, None, queryable)
+        account = self._records.accounts.get(image.account_id, queryable)
+        if account is None or account.suspended_at is not None:
+            raise NotFoundError(image_not_found_text(image_id))
+        key = self._signer.keys.read(image.account_id, queryable)
+        if not verify_signed_deletion(key, image_id, query, self._clock()):
+            raise NotFoundError(image_not_found_text(image_id))
+        return image
 
     def signed_url(
         self,

@@ -29,8 +29,12 @@ from imagehost_core.transform import (
     Transform,
     TransformSource,
     parse_transform,
+    sign_deletion,
     sign_url,
 )
+
+DELETION_SECONDS = 30 * 86_400
+"""The lifetime of the URL that deletes an image."""
 
 
 @frozen
@@ -83,15 +87,30 @@ class UrlSigner:
             expires_in: Seconds, from 1 to a year, which `require_lifetime` has checked.
             principal: The principal of the token that signs, if one does: the URL outlives no key.
         """
-        expires = int(self._clock().timestamp()) + expires_in
-        if principal is not None and principal.key_id is not None and principal.expires_at is not None:
-            expires = min(expires, int(principal.expires_at.timestamp()))
+        expires = self._expiry(expires_in, principal)
         signature = sign_url(key, image.id, transform, expires)
         query = transform.to_query()
         signed = "&".join(filter(None, (query, f"exp={expires}", f"sig={signature}")))
         # `fm` cannot name every format; the extension can.
         extension = FORMATS[transform.format].extensions[0] if isinstance(transform.format, Format) else None
         return self._urls.image(image, signed, extension)
+
+    def sign_deletion(self, key: bytes, image: Image, principal: Principal) -> str:
+        """Return the query of the URL with which anyone can delete an image.
+
+        Args:
+            key: The key of the image's account, from `keys`.
+            image: The image.
+            principal: The principal of the token that signs: the URL outlives no key.
+        """
+        expires = self._expiry(DELETION_SECONDS, principal)
+        return f"exp={expires}&sig={sign_deletion(key, image.id, expires)}"
+
+    def _expiry(self, expires_in: int, principal: Principal | None) -> int:
+        expires = int(self._clock().timestamp()) + expires_in
+        if principal is not None and principal.key_id is not None and principal.expires_at is not None:
+            expires = min(expires, int(principal.expires_at.timestamp()))
+        return expires
 
 
 def require_lifetime(expires_in: object) -> None:

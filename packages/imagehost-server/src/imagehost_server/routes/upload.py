@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Self
 from urllib.parse import unquote, urlsplit
 
-from attrs import evolve, frozen
+import msgspec
+from attrs import asdict, evolve, frozen
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
@@ -19,18 +21,27 @@ from imagehost_core.errors import (
     FieldError,
     ImageHostError,
     InternalError,
+    NotFoundError,
     UnavailableError,
     ValidationError,
+    misspelled_names,
+    quote_value,
 )
 from imagehost_core.limits import MAX_FILE_BYTES
-from imagehost_core.models import Scope
+from imagehost_core.models import Album, Image, PublicAlbum, Scope
 from imagehost_core.resources import ImageRecord
 from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.storage import StagedFile
 from imagehost_core.transform import (
     MAX_QUALITY,
 )
-from imagehost_core.uploads import MAX_DESCRIPTION, STORED_FORMATS, UploadOptions, clean_filename
+from imagehost_core.uploads import (
+    BOOLEANS,
+    MAX_DESCRIPTION,
+    STORED_FORMATS,
+    UploadOptions,
+    clean_filename,
+)
 from imagehost_server.http.multipart import (
     URL_FIELD,
     FormKind,
@@ -49,6 +60,7 @@ from imagehost_server.http.responses import (
     success_response,
     to_api_error,
 )
+from imagehost_server.integrations import DELETE_URL
 from imagehost_server.metrics import FILES_COUNTED
 from imagehost_server.middleware.access_log import access_log, who
 from imagehost_server.routes.body import member
@@ -114,6 +126,12 @@ class UploadForm(Struct, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
+    delete_url: Annotated[
+        bool,
+        member(
+            "Whether the records have `delete_url`: a page on which anyone can delete the image in 30 days."
+        ),
+    ] = False
 
 
 @frozen(kw_only=True)
@@ -136,6 +154,23 @@ class FileErrorRecord:
 
 
 @frozen(kw_only=True)
+class UploadedImageRecord(ImageRecord):
+    """An image record, as the response of an upload has it.
+
+    Attributes:
+        delete_url: The URL of a page on which anyone can delete the image in 30 days; null where the host has
+            no pages. Only where the form has `delete_url`.
+    """
+
+    delete_url: str | UnsetType | None = UNSET
+
+    @classmethod
+    def of(cls, source: Image | Album | PublicAlbum) -> Self:
+        """Return the record of an image."""
+        return cls(**asdict(ImageRecord.of(source), recurse=False))
+
+
+@frozen(kw_only=True)
 class UploadResults:
     """The records of the files of form 1 that were stored, and the errors of the others, in their order.
 
@@ -144,7 +179,7 @@ class UploadResults:
         errors: The files that were not stored, in the order of the request.
     """
 
-    images: list[ImageRecord]
+    images: list[UploadedImageRecord]
     errors: list[FileErrorRecord]
 
 
@@ -155,7 +190,7 @@ class UploadResults:
     errors=(413, 415, 422),
     idempotent=True,
 )
-async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | UploadResults]]:
+async def upload_images(request: ApiRequest) -> Response[Success[UploadedImageRecord | UploadResults]]:
     """Respond with the image record (form 2), or with records and errors of all files (form 1)."""
     host, executors = request.host, request.executors
     content_type = request.headers.get("content-type")
@@ -173,7 +208,44 @@ async def upload_images(request: ApiRequest) -> Response[Success[ImageRecord | U
         raise
     finally:
         await executors.slow_writes.run(parser.close)
+    if _parse_delete_url(form.fields):
+        response = await executors.database.run(_with_delete_urls, request, response)
     return envelope(response)
+
+
+def _parse_delete_url(fields: Iterable[tuple[str, str]]) -> bool:
+    """Return whether a form asks for URLs that delete its images.
+
+    Raises:
+        ValidationError: The field is repeated with other values or no boolean, or its name is misspelled.
+    """
+    given = [(name, value.lower()) for name, value in fields if value]
+    errors = misspelled_names((name for name, _ in given), (DELETE_URL,))
+    values = [value for name, value in given if name == DELETE_URL]
+    for value in dict.fromkeys(values):
+        if value not in BOOLEANS:
+            errors.append(FieldError(DELETE_URL, f"one of {', '.join(BOOLEANS)}", quote_value(value)))
+    if len(values) > 1:
+        errors.append(FieldError(DELETE_URL, "one value", "several"))
+    if errors:
+        raise ValidationError(errors=errors)
+    return bool(values) and BOOLEANS[values[0]]
+
+
+def _with_delete_urls(request: ApiRequest, response: RawResponse) -> RawResponse:
+    """Return a response whose records have `delete_url`; null without pages, and if an image is gone.
+
+    The stored response of an idempotent request has none: who reads the database cannot delete an image.
+    """
+    body = msgspec.json.decode(response.body)
+    data = body["data"]
+    for record in data.get("images", [data]):
+        record[DELETE_URL] = None
+        if request.settings.web.enabled:
+            with suppress(NotFoundError):
+                query = request.host.images.sign_deletion(record["id"], owner=request.account)
+                record[DELETE_URL] = f"{request.settings.site_url}/i/{record['id']}/delete?{query}"
+    return evolve(response, body=msgspec.json.encode(body))
 
 
 FETCH_SECONDS = 30.0
@@ -243,7 +315,14 @@ async def _parse_options(request: ApiRequest, fields: Iterable[tuple[str, str]])
     Raises:
         ImageHostError: Options are not allowed.
     """
-    return await request.call(request.host.uploads.parse_options, fields, aliases=request.field_aliases)
+    texts = list(fields)
+    errors = ErrorCollector()
+    with errors.catch():
+        _parse_delete_url(texts)
+    with errors.catch():
+        options = await request.call(request.host.uploads.parse_options, texts, aliases=request.field_aliases)
+    errors.raise_if_any()
+    return options
 
 
 async def store_form(
@@ -252,7 +331,7 @@ async def store_form(
     parser: MultipartFormParser,
     received_at: datetime,
     idempotent: IdempotentRequest | None = None,
-) -> ImageRecord | UploadResults:
+) -> UploadedImageRecord | UploadResults:
     """Store the files of a form: the one of form 2, or every one that can be stored.
 
     They are a microsecond apart, in their order, however long each takes and in whatever order they finish.
@@ -273,7 +352,7 @@ async def store_form(
 
     stored: list[str] = []
 
-    def store(index: int, file: UploadedFile) -> ImageRecord:
+    def store(index: int, file: UploadedFile) -> UploadedImageRecord:
         try:
             image = host.uploads.upload(
                 file.staged,
@@ -288,9 +367,9 @@ async def store_form(
             raise
         stored.append(image.id)
         request.log(images=" ".join(stored))
-        return ImageRecord.of(image)
+        return UploadedImageRecord.of(image)
 
-    def store_all() -> ImageRecord | UploadResults:
+    def store_all() -> UploadedImageRecord | UploadResults:
         if form.kind is FormKind.SINGLE:
             return store(0, files[0])
         return _store_batch(files, store, request.id)
@@ -336,14 +415,14 @@ def log_failed_file(request: ApiRequest, name: str | None, size: int, error: Ima
 
 
 def _store_batch(
-    files: Sequence[UploadedFile], store: Callable[[int, UploadedFile], ImageRecord], request_id: str
+    files: Sequence[UploadedFile], store: Callable[[int, UploadedFile], UploadedImageRecord], request_id: str
 ) -> UploadResults:
     """Store every file that can be stored; return the records and the errors of the others, in order.
 
     Raises:
         ImageHostError: No file could be stored.
     """
-    images: list[ImageRecord] = []
+    images: list[UploadedImageRecord] = []
     records: list[FileErrorRecord] = []
     errors: list[ImageHostError] = []
     for index, file in enumerate(files):

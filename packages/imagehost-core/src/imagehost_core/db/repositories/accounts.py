@@ -118,9 +118,9 @@ class AccountRepository:
         """Replace the secret of an account's signed URLs."""
         update_row(transaction, "accounts", {"id": account_id, "signing_secret": secret})
 
-    def signing_secret(self, account_id: AccountId) -> bytes | None:
+    def signing_secret(self, account_id: AccountId, queryable: Queryable | None = None) -> bytes | None:
         """Return the secret of an account's signed URLs, or `None` for an unknown account."""
-        value = read_column(self.database, "accounts", "signing_secret", account_id)
+        value = read_column(queryable or self.database, "accounts", "signing_secret", account_id)
         return value if isinstance(value, bytes) else None
 
     def used_bytes(self, account_id: AccountId, queryable: Queryable | None = None) -> int:

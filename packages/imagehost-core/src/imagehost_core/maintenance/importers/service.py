@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Lock
@@ -99,7 +100,8 @@ class ImportOptions:
         by_user: Whether the images of a user of the source become those of the account of that name, which is
             created if it does not exist; the other images, and without it all, become those of the owner.
         with_albums: Whether albums are created.
-        is_public: Whether images are public; by default as the source says, and private if it does not say.
+        is_public: Whether images and new albums are public; by default as the source says, and private if it
+            does not say.
         upload: The other options of each upload.
     """
 
@@ -238,7 +240,7 @@ class ImportService:
         """
         account = get_account(self._records.accounts, owner)
         chosen = options or ImportOptions()
-        albums = _Albums(self._create_album)
+        albums = _Albums(partial(self._create_album, is_public=chosen.is_public))
         in_flight: deque[Future[ImportResult]] = deque()
         pool = ThreadPoolExecutor(self._concurrency, "import")
         try:
@@ -302,15 +304,14 @@ class ImportService:
         album_id = options.upload.album_id
         if item.album is not None and album_id is None and options.with_albums:
             album_id = albums.id_of(account, item.album)
-        is_public = item.is_public if options.is_public is None else options.is_public
         return evolve(
             options.upload,
             album_id=album_id,
             description=_valid_text(item.description),
-            is_public=bool(is_public),
+            is_public=bool(item.is_public if options.is_public is None else options.is_public),
         )
 
-    def _create_album(self, account: Account, album: ImportAlbum) -> AlbumId:
+    def _create_album(self, account: Account, album: ImportAlbum, *, is_public: bool | None) -> AlbumId:
         """Return the album that an earlier import created under this name, or a new one."""
         source = f"album:{album.name}"
         previous = self._imports.get(account.id, source)
@@ -324,11 +325,11 @@ class ImportService:
                 owner=account,
                 name=album.name,
                 description=_valid_text(album.description),
-                is_public=bool(album.is_public),
+                is_public=bool(album.is_public if is_public is None else is_public),
                 idempotency=_Recorder(self._imports, account, source, previous or ""),
             ).id
         except _ImportedError:
-            return self._create_album(account, album)
+            return self._create_album(account, album, is_public=is_public)
 
 
 def _taken_at(file: BinaryIO) -> datetime | None:

@@ -79,6 +79,23 @@ async def public_image(request: WebRequest, image_id: FromPath[str]) -> Response
     )
 
 
+@page("/i/{image_id:str}/delete")
+async def signed_deletion(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
+    """Ask whether to delete an image, for who has the URL that permits it; nothing is deleted yet."""
+    images, query = request.host.images, dict(request.query_params)
+    image = await request.executors.reads.run(images.get_deletable, image_id, query)
+    shown = request.host.urls.thumb(image) if image.is_public else ""
+    return request.render("deletion.html", image=image, query=urlencode(query), shown=shown)
+
+
+@page("/i/{image_id:str}/delete", method="POST")
+async def delete_signed(request: WebRequest, image_id: FromPath[str]) -> Response[Any]:
+    """Delete an image for good, for who has the URL that permits it."""
+    images, query = request.host.images, dict(request.query_params)
+    await request.executors.slow_writes.run(images.delete_signed, image_id, query)
+    return request.render("deletion.html", image=None)
+
+
 async def image_values(request: WebRequest, image: Image, urls: UrlBuilder) -> dict[str, Any]:
     """Return what the page of an image shows to everyone who may see it."""
     camera = await request.executors.database.run(read_camera_data, request, image)
