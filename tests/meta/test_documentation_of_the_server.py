@@ -26,9 +26,9 @@ from imagehost_server.routes.accounts import (
     LimitRecord,
     ManagedAccountRecord,
 )
-from imagehost_server.routes.keys import NewKeyRecord
-from imagehost_server.routes.sessions import NewSessionRecord, SessionRecord
-from imagehost_server.routes.webhooks import DeliveryRecord, NewWebhookRecord
+from imagehost_server.routes.keys import CreatedKeyRecord
+from imagehost_server.routes.sessions import CreatedSessionRecord, SessionRecord
+from imagehost_server.routes.webhooks import CreatedWebhookRecord, DeliveryRecord
 from imagehost_server.testing import RunningServer
 
 
@@ -69,14 +69,14 @@ def test_every_event_is_documented(workspace: Path) -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        NewKeyRecord,
-        NewSessionRecord,
+        CreatedKeyRecord,
+        CreatedSessionRecord,
         SessionRecord,
         AccountRecord,
         ManagedAccountRecord,
         LimitOverridesRecord,
         LimitRecord,
-        NewWebhookRecord,
+        CreatedWebhookRecord,
         DeliveryRecord,
     ],
 )

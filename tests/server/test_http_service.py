@@ -31,6 +31,13 @@ def described_operations(document: dict[str, Any]) -> Iterator[tuple[str, str, d
                 yield method.upper(), path, item[method]
 
 
+def test_no_schema_has_the_name_that_gos_generator_gives_to_the_constructor_of_another(
+    document: dict[str, Any],
+) -> None:
+    names = document["components"]["schemas"].keys()
+    assert {name for name in names if f"New{name}" in names} == set()
+
+
 def test_healthz_and_readyz_respond(anonymous: httpx2.Client) -> None:
     assert anonymous.get("/healthz").json() == {"success": True, "data": {"status": "alive"}}
     assert anonymous.get("/readyz").json() == {"success": True, "data": {"status": "ready"}}

@@ -99,7 +99,7 @@ class KeyRecord:
 
 
 @frozen(kw_only=True)
-class NewKeyRecord(KeyRecord):
+class CreatedKeyRecord(KeyRecord):
     """A new API key, with its token, which is returned only once.
 
     Attributes:
@@ -114,10 +114,10 @@ def key_record(key: ApiKey) -> KeyRecord:
     return record_of(KeyRecord, key, scopes=sorted(key.scopes))
 
 
-def new_key_record(created: ApiKeyWithToken) -> NewKeyRecord:
+def new_key_record(created: ApiKeyWithToken) -> CreatedKeyRecord:
     """Return the record of a new API key, with its token."""
     key = created.key
-    return record_of(NewKeyRecord, key, scopes=sorted(key.scopes), token=created.token)
+    return record_of(CreatedKeyRecord, key, scopes=sorted(key.scopes), token=created.token)
 
 
 @frozen(kw_only=True)
@@ -143,7 +143,7 @@ async def list_keys(
 
 
 @operation("POST /v1/keys", SessionRequirement.ONLY, summary="Create an API key.", status=201)
-async def create_key(request: ApiRequest, data: JSONBody[NewKey]) -> Response[Success[NewKeyRecord]]:
+async def create_key(request: ApiRequest, data: JSONBody[NewKey]) -> Response[Success[CreatedKeyRecord]]:
     """Respond with 201, the record and the token, which is returned only here."""
     fields = parse_key_members(set_fields(data))
     created = await request.call(request.host.keys.create, **fields)

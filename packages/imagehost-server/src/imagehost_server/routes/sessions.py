@@ -92,7 +92,7 @@ class SessionRecord:
 
 
 @frozen(kw_only=True)
-class NewSessionRecord:
+class CreatedSessionRecord:
     """A new session, with its token, which is returned only once.
 
     Attributes:
@@ -116,9 +116,9 @@ def session_record(session: Session, current: SessionId | None) -> SessionRecord
     return record_of(SessionRecord, session, is_current=session.id == current)
 
 
-def new_session_record(created: SessionWithToken) -> NewSessionRecord:
+def new_session_record(created: SessionWithToken) -> CreatedSessionRecord:
     """Return the record of a new session, with its token."""
-    return record_of(NewSessionRecord, created, account=record_of(AccountSummary, created.account))
+    return record_of(CreatedSessionRecord, created, account=record_of(AccountSummary, created.account))
 
 
 @frozen(kw_only=True)
@@ -146,7 +146,7 @@ class EndedSession:
 
 
 @operation("POST /v1/session", None, summary="Sign in.", status=201, errors=(401,))
-async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Success[NewSessionRecord]]:
+async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Success[CreatedSessionRecord]]:
     """Respond with 201 and a session token, which has all scopes; set the session cookies."""
     session = await create_session(request, data.username, data.password)
     return with_session_cookies(request, ok(new_session_record(session), 201), session)

@@ -93,7 +93,7 @@ class WebhookRecord:
 
 
 @frozen(kw_only=True)
-class NewWebhookRecord(WebhookRecord):
+class CreatedWebhookRecord(WebhookRecord):
     """A webhook endpoint with its new secret, which is returned only once.
 
     Attributes:
@@ -145,9 +145,9 @@ def webhook_record(webhook: Webhook) -> WebhookRecord:
     return record_of(WebhookRecord, webhook)
 
 
-def new_webhook_record(created: WebhookWithSecret) -> NewWebhookRecord:
+def new_webhook_record(created: WebhookWithSecret) -> CreatedWebhookRecord:
     """Return the record of a webhook endpoint, with its new secret."""
-    return record_of(NewWebhookRecord, created.webhook, secret=created.secret)
+    return record_of(CreatedWebhookRecord, created.webhook, secret=created.secret)
 
 
 def delivery_record(delivery: WebhookDelivery) -> DeliveryRecord:
@@ -203,7 +203,7 @@ async def list_webhooks(
 @operation("POST /v1/webhooks", Scope.WEBHOOKS_MANAGE, summary="Create a webhook.", status=201)
 async def create_webhook(
     request: ApiRequest, data: JSONBody[NewWebhook]
-) -> Response[Success[NewWebhookRecord]]:
+) -> Response[Success[CreatedWebhookRecord]]:
     """Respond with 201, the record and the secret, which is returned only here and on rotation."""
     created = await request.executors.dns.run(
         request.host.webhooks.create,
@@ -265,7 +265,7 @@ async def test_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Respon
 )
 async def rotate_secret(
     request: ApiRequest, webhook_id: WebhookIdPath
-) -> Response[Success[NewWebhookRecord]]:
+) -> Response[Success[CreatedWebhookRecord]]:
     """Respond with the record and the new secret. For 24 hours deliveries are signed with both secrets."""
     rotated = await request.call(request.host.webhooks.rotate_secret, webhook_id)
     return ok(new_webhook_record(rotated))
