@@ -165,7 +165,9 @@ class Walk:
             session = ids["session"]
             body: dict[str, Any] = {}
             if method == "POST":
-                body["data"] = {**(FIELDS | SIGN_INS)[path], "csrf_token": session.csrf}
+                fields = (FIELDS | SIGN_INS)[path].items()
+                body["data"] = {name: value.format(account=ids["user"]) for name, value in fields}
+                body["data"]["csrf_token"] = session.csrf
             if (method, path) == ("POST", "/upload"):
                 body["files"] = {"files[]": ("b.png", PNG)}
             query = {"url": f"{self.host.settings.site_url}/i/{ids['image_id']}"} if path == "/oembed" else {}
@@ -207,6 +209,7 @@ class Walk:
             self._send("GET", path, ids)
         key = {"Authorization": f"Bearer {self.host.keys.create(owner='admin').token}"}
         self._send("GET", "/v1/account", ids, headers=key)
+        self._send("GET", "/admin?sort=bytes", ids, headers=ids["session"].headers)
         missing = {"image_ids": ["0" * 16]}
         self._send("DELETE", "/v1/images", ids, json=missing)
         self._send("DELETE", "/v1/albums/{album_id}?delete_images=true", ids)

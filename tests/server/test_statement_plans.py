@@ -74,6 +74,7 @@ LONG = {
     r"^UPDATE webhook_deliveries SET next_attempt_at = :now WHERE state = 'pending'": "at a start; a command",
     r"^SELECT min\( CASE WHEN lease_expires_at > next_attempt_at": "`Webhooks.next_due` of a program",
     r"^SELECT count\(\*\) AS accounts, coalesce\(sum": "the metrics: 100,000 accounts",
+    r"ORDER BY used_bytes DESC, id LIMIT :count$": "an operator's page: 0.1 s for 100,000 accounts",
     # Commands that go through a whole host.
     r"^UPDATE image_words SET filename = trim\(": "a migration",
     r"^DELETE FROM \w+$": "restore: the first rows of an empty host",

@@ -60,8 +60,10 @@ FIELDS: dict[str, dict[str, str]] = {
     "/settings/webhooks/{webhook_id:str}/deliveries/{delivery_id:str}/retry": {},
     "/admin/accounts": {"name": "new"},
     "/admin/accounts/{account_id:str}": {"quota_bytes": "7"},
+    "/admin/accounts/{account_id:str}/delete": {"confirm": "{account}"},
+    "/admin/accounts/{account_id:str}/password": {},
 }
-"""The fields of a form, beside its token, that have an effect, by its path."""
+"""The fields of a form, beside its token, that have an effect, by its path; `{account}` is the account."""
 
 
 @pytest.fixture(scope="module")
@@ -134,14 +136,15 @@ def test_a_form_has_its_effect_with_the_token_of_its_session_only(
     origin: str, person: Person, form: str
 ) -> None:
     other = SignedIn(person.host, "other")
+    fields = {name: value.format(account=person.session.name) for name, value in FIELDS[form].items()}
     files: dict[str, Any] = {"files": {"files[]": ("b.png", PNG)}} if form == "/upload" else {}
     with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=person.session.headers) as browser:
         before = person.state()
         for wrong in (None, "", "x", person.session.csrf[:-1], other.csrf, person.session.token):
             token = {} if wrong is None else {"csrf_token": wrong}
-            response = browser.post(person.path(form), data={"other": "", **FIELDS[form], **token}, **files)
+            response = browser.post(person.path(form), data={"other": "", **fields, **token}, **files)
             assert (response.status_code, person.state() == before) == (403, True), wrong
-        right = {**FIELDS[form], "csrf_token": person.session.csrf}
+        right = {**fields, "csrf_token": person.session.csrf}
         response = browser.post(person.path(form), data=right, **files)
         assert response.status_code in (200, 303), response.text
         assert (person.state() != before) or "sig=" in response.text

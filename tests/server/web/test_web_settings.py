@@ -15,7 +15,7 @@ from tests.server.in_process import serving
 from tests.server.web.conftest import PASSWORD, SETTINGS, SignedIn
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import UnauthorizedError
+from imagehost_core.errors import ForbiddenError, NotFoundError, UnauthorizedError
 from imagehost_core.models import Role, Scope
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.storage import MASTER
@@ -24,6 +24,7 @@ from imagehost_core.webhooks import Attempt
 from imagehost_server.auth.passwords import verify_password
 from imagehost_server.web.pages.admin import TIERS
 from imagehost_server.web.pages.settings import PRESETS
+from imagehost_server.web.user_agents import describe_user_agent
 
 WEBHOOKS = "/settings/webhooks"
 
@@ -198,6 +199,89 @@ def test_an_operator_creates_and_changes_accounts(
     assert owner.get("/admin/accounts/999999").status_code == 404
 
 
+def test_an_operator_resets_a_password_and_the_sessions_end(
+    host: ImageHost, owner: httpx2.Client, session: SignedIn
+) -> None:
+    account = host.accounts.get_or_create("nora")
+    host.accounts.set_password_hash(account, hash_quickly("the password before"))
+    token = host.sessions.create(account).token
+    path = f"/admin/accounts/{account.id}"
+    page = post(owner, session, f"{path}/password").text
+    (password,) = re.findall(r'value="([0-9A-Za-z]{20})"', page)
+    assert verify_password(host.accounts.password_hash("nora"), password)
+    with pytest.raises(UnauthorizedError):
+        host.authenticate(token)
+    assert password not in owner.get(path).text
+
+
+def test_an_operator_deletes_an_account_with_its_data_by_typing_its_name(
+    host: ImageHost, owner: httpx2.Client, session: SignedIn
+) -> None:
+    account = host.accounts.get_or_create("oskar")
+    image = host.upload(make_image(40, 30), owner=account)
+    path = f"/admin/accounts/{account.id}"
+    assert "1 image" in owner.get(path).text
+    for typed in ("", "OSKAR", "admin"):
+        refused = post(owner, session, f"{path}/delete", confirm=typed)
+        assert refused.status_code == 422
+        assert "Type the name of the account exactly" in refused.text
+    assert (
+        post(owner, session, f"{path}/delete", confirm="oskar").headers["location"] == "/admin?done=deleted"
+    )
+    with pytest.raises(NotFoundError):
+        host.images.get(image.id)
+    assert owner.get(path).status_code == 404
+    admin = host.accounts.get("admin")
+    refused = post(owner, session, f"/admin/accounts/{admin.id}/delete", confirm="admin")
+    assert (refused.status_code, host.accounts.get("admin")) == (409, admin)
+
+
+def test_an_operator_lists_the_largest_accounts_first(host: ImageHost, owner: httpx2.Client) -> None:
+    for name, side in (("small", 20), ("large", 900)):
+        host.upload(make_image(side, side), owner=host.accounts.get_or_create(name))
+    page = owner.get("/admin?sort=bytes").text
+    assert page.index(">large</a>") < page.index(">small</a>")
+    accounts = host.accounts.list_largest()
+    stored = [host.accounts.usage(account).bytes for account in accounts]
+    assert stored == sorted(stored, reverse=True)
+    assert host.accounts.list_largest(1) == accounts[:1]
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "name"),
+    [
+        (
+            "Mozilla/5.0 (Windows NT 10.0; rv:140.0) Gecko/20100101 Firefox/140.0",
+            "Firefox, Windows",
+        ),
+        (
+            "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+            "Version/18.0 Safari/605.1.15",
+            "Safari, macOS",
+        ),
+        (
+            "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/137.0.0.0 "
+            "Mobile Safari/537.36",
+            "Chrome, Android",
+        ),
+        (
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+            "CriOS/137.0 Mobile/15E148 Safari/604.1",
+            "Chrome, iPhone",
+        ),
+        (
+            "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/137.0 Safari/537.36 "
+            "Edg/137.0",
+            "Edge, Windows",
+        ),
+        ("python-requests/2.32", "python-requests/2.32"),
+        ("", "–"),
+    ],
+)
+def test_a_session_is_named_by_its_browser_and_system(user_agent: str, name: str) -> None:
+    assert describe_user_agent(user_agent) == name
+
+
 def test_users_cannot_administer(host: ImageHost, origin: str) -> None:
     session = SignedIn(host, "hanna")
     assert host.accounts.get("hanna").role is Role.USER
@@ -208,6 +292,13 @@ def test_users_cannot_administer(host: ImageHost, origin: str) -> None:
             assert client.get(path).status_code == 403
         assert post(client, session, "/admin/accounts", name="ida").status_code == 403
         assert post(client, session, f"/admin/accounts/{admin.id}", suspended="true").status_code == 403
+        for action, fields in (("password", {}), ("delete", {"confirm": "admin"})):
+            assert post(client, session, f"/admin/accounts/{admin.id}/{action}", **fields).status_code == 403
+    hanna = host.accounts.get("hanna")
+    with pytest.raises(ForbiddenError):
+        host.accounts.set_password_hash(admin, "a hash", operator=hanna)
+    with pytest.raises(ForbiddenError):
+        host.accounts.delete(admin, operator=hanna)
     assert host.accounts.get("admin") == admin
 
 

@@ -128,8 +128,7 @@ class AccountService:
             if self._records.accounts.get_by_name(username, transaction) is not None:
                 raise ConflictError.of("username", "a name that is not taken", quote_value(username))
             account = self._insert(transaction, username, password_hash, parsed)
-        by = {} if operator is None else {"operator": operator.name}
-        _log("account created", account, _changes(None, account) | by)
+        _log("account created", account, _changes(None, account) | _by(operator))
         return account
 
     def create_first(self, name: str) -> None:
@@ -167,6 +166,14 @@ class AccountService:
     def list(self, **page: Unpack[PageKeywords]) -> Page[Account]:
         """Return a page of all accounts, newest first."""
         return self._records.accounts.list(parse_page_request(**page))
+
+    def list_largest(self, count: int = MAX_PER_PAGE) -> tuple[Account, ...]:
+        """Return the accounts that store the most bytes, the largest first.
+
+        Args:
+            count: The most accounts to return.
+        """
+        return self._records.accounts.list_largest(count)
 
     def iter(self) -> Iterator[Account]:
         """Yield all accounts, newest first, without gaps or repeats while others change them."""
@@ -220,8 +227,7 @@ class AccountService:
                 if current.suspended_at is None:
                     self._records.cache_purges.record_account(transaction, changed.id, changed.suspended_at)
         if changed != current:
-            by = {} if operator is None else {"operator": operator.name}
-            _log("account changed", changed, _changes(current, changed) | by)
+            _log("account changed", changed, _changes(current, changed) | _by(operator))
         if parsed.suspended is not None:
             # Also without a change: an earlier attempt may have failed here.
             self._files.generations.bump_all(self._files.locks, "image")
@@ -234,6 +240,7 @@ class AccountService:
         *,
         replaces: str | None = None,
         keep: SessionRef | None = None,
+        operator: Account | None = None,
     ) -> None:
         """Replace the password hash of an account and end all its sessions, or all but one.
 
@@ -242,21 +249,25 @@ class AccountService:
             password_hash: An argon2id hash.
             replaces: The hash that the current password was verified with, if it was.
             keep: The session that changes its account's password; it does not end.
+            operator: The account that changes the password of another one.
 
         Raises:
             NotFoundError: There is no such account.
+            ForbiddenError: `operator` is no operator.
             ConflictError: The password has been changed since it was verified.
         """
         kept = None if keep is None else session_id_of(keep)
         owner = account if isinstance(account, Account) else None
         begin = self._units.verified(owner, self._records.database.transaction())
+        if operator is not None:
+            begin = self._operated(operator)
         with self._principals.invalidated_by(begin) as transaction:
             current = self._get(account, transaction)
             if replaces not in (None, self._records.accounts.password_hash(current.id, transaction)):
                 raise ConflictError("expected the current password but it was changed by another request")
             self._records.accounts.set_password_hash(transaction, current.id, password_hash)
             self._records.sessions.delete_all(transaction, current.id, keep=kept)
-        _log("password changed", current)
+        _log("password changed", current, _by(operator))
 
     def renew_signing_secret(self, account: AccountRef) -> None:
         """End all signed URLs of an account at once, in every process; new ones can be made.
@@ -288,17 +299,24 @@ class AccountService:
         key = account.id if isinstance(account, Account) else account
         return self._usages.get(key, lambda: self._records.accounts.usage(self.get(account).id))
 
-    def delete(self, account: AccountRef) -> DeletedAccount:
+    def delete(self, account: AccountRef, *, operator: Account | None = None) -> DeletedAccount:
         """Delete an account with its images, albums, keys, sessions, webhooks and events; no event is sent.
+
+        It is suspended first. If the program ends before the deletion does, the next one goes on with it.
+
+        Args:
+            account: The account, its id or its name.
+            operator: The account that deletes it; `None` for the program itself.
 
         Returns:
             What was deleted; without what an earlier attempt has deleted, if it was interrupted.
 
         Raises:
             NotFoundError: There is no such account.
+            ForbiddenError: `operator` is no operator.
             ConflictError: It is the only operator that is not suspended.
         """
-        suspended = self.update(account, suspended=True)
+        suspended = self.update(account, operator=operator, suspended=True)
         account_id, usage = suspended.id, self._records.accounts.usage(suspended.id)
         with self._records.database.transaction() as transaction:
             webhook_ids = self._records.webhooks.ids_by_account(account_id, transaction)
@@ -319,7 +337,7 @@ class AccountService:
             keys=counts["api_keys"],
             webhooks=len(webhook_ids),
         )
-        _log("account deleted", suspended, attrs.asdict(deleted))
+        _log("account deleted", suspended, attrs.asdict(deleted) | _by(operator))
         return deleted
 
     def _get(self, account: AccountRef, queryable: Queryable) -> Account:
@@ -359,6 +377,11 @@ class AccountService:
 
 def _log(event: str, account: Account, fields: Mapping[str, object] = {}) -> None:
     log.info(event, extra={"fields": {"account": account.name, **fields}})
+
+
+def _by(operator: Account | None) -> dict[str, object]:
+    """Return who has made a change, for the log."""
+    return {} if operator is None else {"operator": operator.name}
 
 
 def _changes(before: Account | None, after: Account) -> dict[str, object]:

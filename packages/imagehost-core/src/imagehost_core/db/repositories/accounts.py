@@ -53,6 +53,11 @@ class AccountRepository:
         accounts = ItemList(id=list_id("accounts"), table="accounts", has_numbers=True, to_item=to_account)
         return paginate(self.database, accounts, request, total(self.database, ACCOUNTS))
 
+    def list_largest(self, count: int) -> tuple[Account, ...]:
+        """Return the accounts that store the most bytes, the largest first."""
+        sql = f"{_SELECT} ORDER BY used_bytes DESC, id LIMIT :count"
+        return tuple(map(to_account, self.database.fetch_all(sql, {"count": count})))
+
     def is_any(self, queryable: Queryable | None = None) -> bool:
         """Return whether there is an account."""
         return (queryable or self.database).fetch_one("SELECT id FROM accounts LIMIT 1", {}) is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,9 +20,9 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.ids import parse_account_id
+from imagehost_core.ids import AccountId, parse_account_id
 from imagehost_core.limits import account_key
-from imagehost_core.models import Account, AccountUsage, Page, Role, Webhook
+from imagehost_core.models import Account, AccountUsage, Role, Webhook
 from imagehost_core.observer import PoolLoad
 from imagehost_core.settings import SIZE
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
@@ -31,6 +31,8 @@ from imagehost_server.web.page import WebRequest, page, see_other
 from imagehost_server.web.presentation import size_text
 
 ACCOUNTS_PER_PAGE = 50
+BY_SIZE = "bytes"
+"""The order of the largest accounts, of which the page lists `ACCOUNTS_PER_PAGE`."""
 MAX_ERRORS = 30
 """The number of errors that the page lists: the newest."""
 TIERS = ("client", "memory", "disk", "coalesced", "render", "master")
@@ -94,6 +96,36 @@ async def update_account(request: WebRequest, account_id: FromPath[str]) -> Resp
     return see_other(request, f"/admin/accounts/{account_id}", "saved")
 
 
+@page("/admin/accounts/{account_id:str}/password", method="POST", sign_in=True)
+async def reset_password(request: WebRequest, account_id: FromPath[str]) -> Response[Any]:
+    """Replace the password of an account by a random one, end its sessions, and show the password once."""
+    operator = _require_operator(request)
+    password = new_password()
+    key = (account_key(operator.id), "")
+    password_hash = await request.executors.passwords.run(key, hash_password, password)
+    await request.executors.database.run(
+        lambda: request.host.accounts.set_password_hash(
+            parse_account_id(account_id), password_hash, operator=operator
+        )
+    )
+    return await _show_account(request, account_id, password=password)
+
+
+@page("/admin/accounts/{account_id:str}/delete", method="POST", sign_in=True)
+async def delete_account(request: WebRequest, account_id: FromPath[str]) -> Response[Any]:
+    """Delete an account with its data, if its name was typed, and show the others."""
+    operator, accounts = _require_operator(request), request.host.accounts
+    shown = await request.executors.database.run(accounts.get, parse_account_id(account_id))
+    typed = request.fields.get("confirm", "").strip()
+    try:
+        if typed != shown.name:
+            raise ValidationError.of("confirm", "the name of the account", quote_value(typed))
+        await request.executors.slow_writes.run(lambda: accounts.delete(shown.id, operator=operator))
+    except (ValidationError, ConflictError) as error:
+        return await _show_account(request, account_id, failure=error)
+    return see_other(request, "/admin", "deleted")
+
+
 def _require_operator(request: WebRequest) -> Account:
     """Return the account of the session, or raise ForbiddenError unless it is an operator's."""
     return authorize(request.auth, SessionRequirement.OPERATOR)
@@ -131,12 +163,15 @@ async def _show(
     created: tuple[str, str] | None = None,
 ) -> Response[Any]:
     host, cursor = request.host, request.query_params.get("cursor")
+    is_by_size = request.query_params.get("sort") == BY_SIZE
 
-    def read() -> tuple[Page[Account], dict[int, AccountUsage]]:
-        listed = host.accounts.list(per_page=ACCOUNTS_PER_PAGE, cursor=cursor)
-        return listed, {account.id: host.accounts.usage(account) for account in listed}
+    def read() -> tuple[Sequence[Account], str | None, dict[AccountId, AccountUsage]]:
+        page = None if is_by_size else host.accounts.list(per_page=ACCOUNTS_PER_PAGE, cursor=cursor)
+        listed = host.accounts.list_largest(ACCOUNTS_PER_PAGE) if page is None else page.items
+        usage = {account.id: host.accounts.usage(account) for account in listed}
+        return listed, None if page is None else page.next_cursor, usage
 
-    listed, usage = await request.executors.database.run(read)
+    listed, next_cursor, usage = await request.executors.database.run(read)
     disabled = await request.executors.database.run(_read_disabled_webhooks, request)
     statistics = await request.executors.metrics.run(host.maintenance.statistics)
     database = statistics.database
@@ -161,7 +196,8 @@ async def _show(
         disk_used=statistics.disk_bytes - statistics.disk_free_bytes,
         failure=failure,
         masters=size_text(database.master_bytes, request.texts),
-        next_cursor=listed.next_cursor,
+        is_by_size=is_by_size,
+        next_cursor=next_cursor,
         rejections=_sum(counted, QUEUE_REJECTIONS),
         statistics=statistics,
         tiers=_tiers(counted),
@@ -208,7 +244,7 @@ def _without_secrets(url: str) -> str:
 
 
 async def _show_account(
-    request: WebRequest, account_id: str, *, failure: ImageHostError | None = None
+    request: WebRequest, account_id: str, *, failure: ImageHostError | None = None, password: str = ""
 ) -> Response[Any]:
     host = request.host
 
@@ -222,6 +258,7 @@ async def _show_account(
         account=shown,
         failure=failure,
         limits={name: _limit_text(name, getattr(shown.limits, name)) for name in LIMITS},
+        password=password,
         roles=[role.value for role in Role],
         usage=usage,
         used=size_text(usage.bytes, request.texts),

@@ -15,6 +15,7 @@ from imagehost_server.routes.integrations import create_file
 from imagehost_server.routes.sessions import replace_password
 from imagehost_server.web.page import WebRequest, page, see_other
 from imagehost_server.web.presentation import size_text
+from imagehost_server.web.user_agents import describe_user_agent
 
 LISTED = 100
 """The number of sessions and keys that the page lists: the newest."""
@@ -98,7 +99,10 @@ async def _show(
             "usage": record.usage,
             "used": size_text(record.usage.bytes, request.texts),
             "allowed": size_text(record.quota.bytes, request.texts) if record.quota.bytes else "",
-            "sessions": host.sessions.list(owner=account, per_page=LISTED).items,
+            "sessions": [
+                (session, describe_user_agent(session.user_agent))
+                for session in host.sessions.list(owner=account, per_page=LISTED)
+            ],
             "keys": host.keys.list(owner=account, per_page=LISTED).items,
         }
 
