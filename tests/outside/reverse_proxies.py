@@ -323,7 +323,7 @@ def started(
 
 @contextmanager
 def behind(
-    name: str,
+    name: str | Proxy,
     certificate: tuple[Path, Path],
     directory: Path,
     variables: Mapping[str, str] | None = None,
@@ -333,13 +333,13 @@ def behind(
     """Run a server behind a reverse proxy.
 
     Args:
-        name: Its name in `PROXIES` or `WITHOUT_HOTLINKS`.
+        name: Its name in `PROXIES` or `WITHOUT_HOTLINKS`, or another one.
         certificate: A certificate and its key, as `images.example.com.pem` and `.key`.
         directory: A directory for both.
         variables: Variables of the server, in addition to the documented ones.
         leaves_path: As of `Place`.
     """
-    proxy = {**PROXIES, **WITHOUT_HOTLINKS}[name]
+    proxy = name if isinstance(name, Proxy) else {**PROXIES, **WITHOUT_HOTLINKS}[name]
     place = Place(directory, leaves_path=leaves_path)
     command = proxy.command(place)
     if shutil.which(command[0]) is None:

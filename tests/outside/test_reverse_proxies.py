@@ -10,10 +10,13 @@ import httpx2
 import pytest
 from attrs import frozen
 from tests.outside.reverse_proxies import (
+    HOUR,
     PASSWORD,
     PROXIES,
     WITHOUT_HOTLINKS,
+    Place,
     ProxiedServer,
+    Proxy,
     behind,
     nginx_cache,
 )
@@ -293,3 +296,63 @@ def test_clients_behind_a_cdn_share_a_limit_until_it_is_trusted_and_the_log_says
         log = proxied.server.log.read_text(encoding="utf-8")
         assert log.count("proxy is probably not trusted") == (not is_trusted)
         assert is_trusted or f"client={EDGE}" in log
+
+
+def plain_nginx(place: Place) -> list[str]:
+    cache = f"proxy_cache_path {place.directory}/plain keys_zone=plain:1m;"
+    headers = "proxy_set_header X-Forwarded-Proto https; add_header X-Cache-Status $upstream_cache_status;"
+    location = f"proxy_pass http://127.0.0.1:{place.server_port}; proxy_cache plain; {headers}"
+    return place.nginx(f"{cache} server {{ listen 127.0.0.1:{place.port}; location / {{ {location} }} }}")
+
+
+def plain_varnish(place: Place) -> list[str]:
+    path = place.directory / "plain.vcl"
+    path.write_text(
+        f'vcl 4.1; backend default {{ .host = "127.0.0.1"; .port = "{place.server_port}"; }} '
+        'sub vcl_recv { set req.http.X-Forwarded-Proto = "https"; }',
+        encoding="utf-8",
+    )
+    listen = ["-a", f"127.0.0.1:{place.port}", "-T", "none", "-j", "none"]
+    return ["varnishd", "-F", *listen, "-n", f"{place.directory}/work", "-f", str(path), "-s", "malloc,64m"]
+
+
+def plain_caddy(place: Place) -> list[str]:
+    upstream = f"127.0.0.1:{place.server_port} {{\nheader_up X-Forwarded-Proto https\n}}"
+    path = place.directory / "plain"
+    site = f"{{\nadmin off\n}}\nhttp://127.0.0.1:{place.port} {{\nreverse_proxy {upstream}\n}}\n"
+    path.write_text(site, encoding="utf-8")
+    return ["caddy", "run", "--config", str(path), "--adapter", "caddyfile"]
+
+
+PLAIN = {
+    "nginx 1.22.1, `proxy_cache`": Proxy(plain_nginx, HOUR, scheme="http"),
+    "Varnish 7.1.1": Proxy(plain_varnish, HOUR, scheme="http"),
+    "Caddy 2.6.2": Proxy(plain_caddy, HOUR, scheme="http"),
+}
+"""Proxies without the lines of the shipped configurations."""
+
+
+def behaviour(proxied: ProxiedServer) -> list[str]:
+    """Return what a proxy does with the headers of the host, as cells of a table."""
+    path = f"/img/{upload(proxied)}"
+    proxied.get(path)
+    stores = is_hit(proxied.get(path))
+    first = proxied.get(path)
+    copies = 0
+    for accept in (spelling for row in SPELLINGS for spelling in row):
+        copies += not is_hit(proxied.get(f"{path}?w=40&fm=auto", {"Accept": accept}))
+    listed = proxied.get(path, {"If-None-Match": f'"x", {first.headers["etag"]}'}).status_code
+    failed = proxied.get(path, {"If-Match": '"x"'}).status_code
+    several = proxied.get(path, {"Range": "bytes=0-1,4-5"}).status_code
+    proxied.api("DELETE", path.replace("img", "images"))
+    gone = proxied.get(path).status_code
+    return list(map(str, (copies if stores else "–", listed, failed, several, gone)))
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_the_page_says_what_a_server_does_with_the_headers_of_the_host(
+    name: str, certificate: tuple[Path, Path], tmp_path: Path, workspace: Path
+) -> None:
+    with behind(PLAIN[name], certificate, tmp_path, {"IMAGEHOST_PURGE_URL": ""}) as proxied:
+        row = f"| {name} | {' | '.join(behaviour(proxied))} |"
+    assert row in (workspace / "docs" / "proxy.md").read_text(encoding="utf-8"), row
