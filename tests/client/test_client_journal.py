@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,9 @@ def test_a_changed_file_or_other_options_are_uploaded_again(host: FakeImageHost,
         assert not client.upload_many(path, journal=journal, is_public=False)[0].resumed
         path.write_bytes(make_png(2, 1))
         assert not client.upload_many(path, journal=journal)[0].resumed
-    assert len(stored_images(host)) == 3
+        os.utime(path, (1, 1))
+        assert not client.upload_many(path, journal=journal)[0].resumed
+    assert len(stored_images(host)) == 4
 
 
 def test_sources_other_than_paths_are_not_in_the_journal(host: FakeImageHost, tmp_path: Path) -> None:

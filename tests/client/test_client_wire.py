@@ -241,10 +241,11 @@ def test_a_success_returns_its_data() -> None:
 @pytest.mark.parametrize("code", sorted(errors.BY_CODE))
 def test_the_class_of_an_error_is_determined_by_its_code(code: str) -> None:
     envelope = {"success": False, "error": {"code": code, "message": "M", "details": "D"}}
-    error = error_reply(418, envelope)
-    assert type(error) is errors.BY_CODE[code]
-    assert (error.code, error.message, error.details, error.status) == (code, "M", "D", 418)
-    assert (error.request_id, error.retry_after) == ("r1", 2.0)
+    for status in (418, 404):
+        error = error_reply(status, envelope)
+        assert type(error) is errors.BY_CODE[code]
+        assert (error.code, error.message, error.details, error.status) == (code, "M", "D", status)
+        assert (error.request_id, error.retry_after) == ("r1", 2.0)
 
 
 @pytest.mark.parametrize("status", sorted(errors.BY_STATUS))

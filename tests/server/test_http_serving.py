@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Literal
 
 import httpx2
 import pytest
@@ -316,6 +317,21 @@ def test_a_password_hash_is_argon2id_with_a_random_salt(
     first, second = (passwords.hash_password("correct horse") for _ in range(2))
     assert first.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert first != second
+
+
+def test_the_password_of_an_unknown_account_is_compared_with_a_hash_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[str] = []
+
+    class RecordingHasher(PasswordHasher):
+        def verify(self, hash: str | bytes, password: str | bytes) -> Literal[True]:  # noqa: A002
+            compared.append(str(hash))
+            return super().verify(hash, password)
+
+    monkeypatch.setattr(passwords, "HASHER", RecordingHasher(1, 8, 1))
+    assert not passwords.verify_password(None, "correct horse")
+    assert [each.split("$")[1] for each in compared] == ["argon2id"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a second socket cannot be bound to the port there")

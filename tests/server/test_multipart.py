@@ -240,6 +240,9 @@ def test_files_parts_and_text_are_limited(folder: Path) -> None:
     assert str(FIELD_BYTES) in error_details(
         folder, [("a", None, bytes(FIELD_BYTES + 1))], PayloadTooLargeError
     )
+    body = encode_form([("a", None, bytes(FIELD_BYTES + 1))])
+    with pytest.raises(PayloadTooLargeError, match=str(FIELD_BYTES)):
+        parse(folder, [body[start : start + 1_000] for start in range(0, len(body), 1_000)])
     many: list[Part] = [("a", None, bytes(FIELD_BYTES))] * (FIELDS_BYTES // FIELD_BYTES + 1)
     assert str(FIELDS_BYTES) in error_details(folder, many, PayloadTooLargeError)
     parse(folder, [encode_form([file, *many[1:]])])

@@ -23,6 +23,7 @@ from imagehost_core import GarbageReport, ImageHost
 from imagehost_core._util.clock import utc_now
 from imagehost_core.ids import ImageId
 from imagehost_core.settings import DeliverySettings
+from imagehost_core.storage import DataLayout
 
 NOTHING = GarbageReport(
     orphans=(),
@@ -85,6 +86,15 @@ def test_each_kind_of_garbage_is_counted_and_removed_once(
     assert collect(directory) == attrs.evolve(NOTHING, **expected)
     assert collect(directory) == NOTHING
     assert directory.check() == []
+
+
+def test_a_dry_run_keeps_what_tells_of_incomplete_uploads(directory: DamagedDirectory) -> None:
+    marker = DataLayout(directory.path).staging / "process.incomplete"
+    marker.touch()
+    collect(directory, dry_run=True)
+    assert marker.exists()
+    collect(directory)
+    assert not marker.exists()
 
 
 def test_orphans_and_their_variants_are_removed_with_their_bytes(directory: DamagedDirectory) -> None:
