@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from imagehost_client._retry import (
@@ -37,6 +37,8 @@ def test_a_delay_without_retry_after_is_between_0_and_the_exponential_bound(
 
 
 @given(SECONDS, SHARES)
+@example(30.0, 0.5)
+@example(60.0, 0.5)
 def test_retry_after_is_honoured_up_to_a_minute(retry_after: float, share: float) -> None:
     seconds = retry_delay(RetryPolicy(), 1, retry_after=retry_after, random=lambda: share)
     if retry_after > 60:
