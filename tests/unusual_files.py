@@ -51,10 +51,11 @@ def lossless_jpeg(image: Image.Image, *extra_segments: bytes) -> bytes:
     )
 
 
-def arithmetic_jpeg(width: int, height: int, *, progressive: bool = False) -> bytes:
+def arithmetic_jpeg(width: int, height: int, *, progressive: bool = False, scan: bytes = b"") -> bytes:
     """Return a grey JPEG with arithmetic coding (SOF9 or SOF10).
 
-    Its scan is empty: an arithmetic decoder reads zeros after the end of the data (ITU-T T.81, D.1.8).
+    Any bytes but 0xff are a scan, also none: an arithmetic decoder reads zeros after the end (ITU-T
+    T.81, D.1.8).
     """
     frame = struct.pack(">BHHB", 8, height, width, 1) + b"\1\x11\0"
     last_coefficient = 0 if progressive else 63
@@ -64,6 +65,7 @@ def arithmetic_jpeg(width: int, height: int, *, progressive: bool = False) -> by
             jpeg_segment(0xDB, bytes((0, *(16,) * 64))),
             jpeg_segment(0xCA if progressive else 0xC9, frame),
             jpeg_segment(0xDA, bytes((1, 1, 0, 0, last_coefficient, 0))),
+            scan,
             b"\xff\xd9",
         )
     )

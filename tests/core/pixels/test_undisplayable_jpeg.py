@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from io import BytesIO
+from random import Random
 from typing import Any
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile, JpegImagePlugin
 from tests.unusual_files import arithmetic_jpeg, jpeg_segment, lossless_jpeg
 
 from imagehost_core.errors import ValidationError
@@ -66,6 +67,22 @@ def test_an_arithmetic_jpeg_is_re_encoded(
     result, master = stored(data, **options)
     assert (result.format, result.size) == (expected, Size(40, 30))
     assert factory.difference(factory.decode(master), factory.decode(data)) < 3
+
+
+def test_an_arithmetic_jpeg_of_more_than_a_block_of_pillow_is_read(factory: Any) -> None:
+    pixels = bytes(byte % 255 for byte in Random(1).randbytes(9_000))
+    data = arithmetic_jpeg(600, 600, scan=pixels)
+    # The block ends within the pixels.
+    data = data[:2] + jpeg_segment(0xFE, bytes(ImageFile.MAXBLOCK - 500)) + data[2:]
+    with pytest.raises(OSError, match="broken data stream"):
+        Image.open(BytesIO(data)).load()
+    result, master = stored(data, requested_format=PNG)
+    assert result.size == Size(600, 600)
+    whole = JpegImagePlugin.JpegImageFile(BytesIO(data))
+    whole.decodermaxblock = len(data)
+    assert factory.difference(factory.decode(master), whole.convert("RGB")) == 0
+    # An end that is missing is found by decoding the file twice.
+    assert stored(data[:-2], requested_format=PNG)[1] == master
 
 
 def test_a_rotated_lossless_jpeg_is_upright_without_exif(factory: Any) -> None:

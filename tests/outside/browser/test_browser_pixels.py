@@ -103,7 +103,9 @@ def chrm(*values: float) -> tuple[bytes, bytes]:
 
 
 ADOBE_RGB = chrm(0.3127, 0.329, 0.64, 0.33, 0.21, 0.71, 0.15, 0.06)
+SRGB = chrm(0.3127, 0.329, 0.64, 0.33, 0.3, 0.6, 0.15, 0.06)
 CHUNKS = [
+    [gama(0.45455), SRGB],
     [gama(1)],
     [gama(0.45455)],
     [gama(0.55)],

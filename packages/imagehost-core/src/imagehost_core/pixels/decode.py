@@ -223,12 +223,26 @@ def _open(fmt: Format, data: bytes) -> SourceImage:
         return SourceImage(
             fmt, png.size, len(png.frames), png.loop_count, png.exif, png.xmp, stored=png.frames
         )
-    image = Image.open(BytesIO(set_alpha_flag(data)), formats=(CODECS[fmt].name,))
+    image = open_whole(set_alpha_flag(data), CODECS[fmt].name)
     blocks = (*map(image.info.get, ("exif", "xmp")), image.info.get("photoshop", {}).get(IPTC_RESOURCE))
     exif, xmp, iptc = (block if isinstance(block, bytes) else None for block in blocks)
     frames = int(getattr(image, "n_frames", 1)) if fmt is Format.WEBP else 1
     loop_count = int(image.info.get("loop", INFINITE))
     return SourceImage(fmt, image.size, frames, loop_count, exif, xmp, iptc, image)
+
+
+def open_whole(data: bytes, name: str) -> ImageFile.ImageFile:
+    """Open a file whose decoder gets it in one block.
+
+    Pillow gives it 65,536 bytes at a time, and arithmetic coding of libjpeg-turbo cannot wait for more.
+
+    Args:
+        data: The file.
+        name: The name of Pillow's plugin.
+    """
+    image = Image.open(BytesIO(data), formats=(name,))
+    image.decodermaxblock = max(image.decodermaxblock, len(data))
+    return image
 
 
 def complete_jpeg(data: bytes) -> bytes:
@@ -241,9 +255,7 @@ def complete_jpeg(data: bytes) -> bytes:
         return data
     data = data.removesuffix(b"\xff")
     with decoder_errors(Format.JPEG):
-        one, other = (
-            Image.open(BytesIO(data + more + _JPEG_END), formats=("JPEG",)) for more in (b"", _ENTROPY)
-        )
+        one, other = (open_whole(data + more + _JPEG_END, "JPEG") for more in (b"", _ENTROPY))
         if ImageChops.difference(one, other).getbbox() is not None:
             raise EOFError("expected all pixels of a JPEG but received a part of them")
     return data + _JPEG_END
