@@ -7,17 +7,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 
 import attrs
 import click
-from attrs import frozen
 
 from imagehost_core import ImageHost, utc_now
 from imagehost_core.settings import FOLDER, SQLITE, redact_password
 from imagehost_server.cli.archives import json_option
+from imagehost_server.cli.check import Check, State
 from imagehost_server.cli.common import data_option, open_host
+from imagehost_server.cli.site_checks import check_site
 from imagehost_server.web.catalog import texts_of
 from imagehost_server.web.presentation import size_text
 
@@ -27,44 +27,21 @@ SANDBOX = ("landlock", "seccomp")
 """The measures of the sandbox that some systems lack."""
 
 
-class State(StrEnum):
-    """What a check has found."""
-
-    OK = "ok"
-    WARNING = "warning"
-    """The host works, but slower, or with less protection."""
-    FAILED = "failed"
-
-
-@frozen
-class Check:
-    """A line of the table.
-
-    Attributes:
-        name: What was checked.
-        state: Whether it can be used.
-        found: What was found.
-        advice: What to do, unless it is as it should be.
-    """
-
-    name: str
-    state: State
-    found: str
-    advice: str = ""
-
-
 @click.command()
 @data_option
+@click.option("--url", metavar="URL", help="Look at the site too, from outside like a client.")
 @json_option
 @click.pass_context
-def check(context: click.Context, data: Path, as_json: bool) -> None:
+def check(context: click.Context, data: Path, url: str | None, as_json: bool) -> None:
     """Print what this machine can do for the host: data directory, disk, database, image store, workers.
 
-    It changes nothing, and may run beside the server.
+    It changes nothing, and may run beside the server. With --url it prints too what reaches the host through
+    a proxy.
 
     \b
-    Example:
+    Examples:
       imagehost check --data /srv/imagehost
+      imagehost check --data /srv/imagehost --url https://images.example.com
 
     \b
     The exit status is:
@@ -73,6 +50,8 @@ def check(context: click.Context, data: Path, as_json: bool) -> None:
     """  # noqa: D301 - the escape sequence is click's
     with open_host(data, recover=False) as host:
         checks = [*check_host(host)]
+    if url is not None:
+        checks += check_site(url)
     if as_json:
         click.echo(json.dumps({"checks": [attrs.asdict(each) for each in checks]}))
     else:
