@@ -24,6 +24,9 @@ WINDOW_REQUESTS = 200
 MIN_CLIENTS = 5
 """Different clients that one IP address must name to be taken for a proxy."""
 
+MAX_NAMED = 64
+"""Characters of an entry that `UntrustedProxyDetector` keeps: more than those of any IP address."""
+
 
 def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
     """Return the IP address of the client that sent a request.
@@ -77,7 +80,7 @@ class UntrustedProxyDetector:
             return
         client, named = _resolve(scope, self._trusted)
         if named:
-            self._named.setdefault(client, []).append(named)
+            self._named.setdefault(client, []).append(named[:MAX_NAMED])
         self._requests += 1
         if self._requests == WINDOW_REQUESTS:
             for client, clients in self._named.items():
