@@ -13,7 +13,7 @@ from tests.server.web.conftest import PASSWORD, SETTINGS, SignedIn
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_server.auth.cookies import SESSION_COOKIE
-from imagehost_server.web.page import safe_path
+from imagehost_server.web.redirects import safe_path
 
 ORIGIN = SETTINGS.base_url.removesuffix("/v1")
 

@@ -9,7 +9,7 @@ import pytest
 from tests.server.web.conftest import SignedIn
 
 from imagehost_core import ImageHost
-from imagehost_server.web.page import reopened_path
+from imagehost_server.web.request import reopened_path
 from imagehost_server.web.router import HANDLERS
 
 METHODS = {

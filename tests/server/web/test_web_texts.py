@@ -17,11 +17,11 @@ from imagehost_core.lists import ImageSort
 from imagehost_core.models import DeliveryState, Role
 from imagehost_server.web import catalog
 from imagehost_server.web.catalog import LANGUAGES, choose_language, texts_of
-from imagehost_server.web.page import OUTCOMES
 from imagehost_server.web.pages.admin import LIMITS, TIERS
 from imagehost_server.web.pages.images import LIFETIMES
 from imagehost_server.web.pages.settings import PRESETS
 from imagehost_server.web.presentation import ratio_class, ratio_styles, size_text
+from imagehost_server.web.request import OUTCOMES
 
 WEB = Path(catalog.__file__).parent
 TEMPLATES = WEB / "templates"

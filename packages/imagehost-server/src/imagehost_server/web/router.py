@@ -13,16 +13,20 @@ from imagehost_server.web import assets
 from imagehost_server.web.pages import (
     admin,
     albums,
+    archives,
     feeds,
     images,
     public,
     settings,
+    shares,
     sign_in,
     upload,
     webhooks,
 )
 
-HANDLERS = handlers_of(public, feeds, sign_in, upload, images, albums, settings, webhooks, admin, assets)
+HANDLERS = handlers_of(
+    public, feeds, sign_in, upload, images, albums, shares, archives, settings, webhooks, admin, assets
+)
 """The handlers of all pages."""
 
 

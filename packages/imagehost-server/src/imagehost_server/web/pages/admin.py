@@ -27,8 +27,10 @@ from imagehost_core.observer import PoolLoad
 from imagehost_core.settings import SIZE
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.metrics import IMAGE_LOOKUPS, QUEUE_LENGTH, QUEUE_REJECTIONS, WORKERS, Family
-from imagehost_server.web.page import WebRequest, page, see_other
+from imagehost_server.web.page import page
 from imagehost_server.web.presentation import size_text
+from imagehost_server.web.redirects import see_other
+from imagehost_server.web.request import WebRequest
 
 ACCOUNTS_PER_PAGE = 50
 BY_SIZE = "bytes"

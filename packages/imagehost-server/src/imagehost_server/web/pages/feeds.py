@@ -18,9 +18,11 @@ from imagehost_core.formats import FORMATS, UPLOADABLE
 from imagehost_core.models import Image
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.assets import logo
-from imagehost_server.web.page import WebRequest, page, render_for_programs
+from imagehost_server.web.page import page
 from imagehost_server.web.pages.public import iter_gallery, read_gallery
 from imagehost_server.web.presentation import ImagePresenter, alt_text
+from imagehost_server.web.program_responses import render_for_programs
+from imagehost_server.web.request import WebRequest
 
 FEED_IMAGES = 50
 """Images of a feed."""

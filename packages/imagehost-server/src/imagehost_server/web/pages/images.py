@@ -28,7 +28,7 @@ from imagehost_core.models import Album, Image, Page
 from imagehost_core.transform import TRANSFORM_PARAMETERS, Fit
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.http.responses import log_cause, to_api_error
-from imagehost_server.web.page import WebRequest, page, see_other
+from imagehost_server.web.page import page
 from imagehost_server.web.presentation import (
     ImagePresenter,
     Tile,
@@ -37,6 +37,8 @@ from imagehost_server.web.presentation import (
     size_text,
     still_format,
 )
+from imagehost_server.web.redirects import see_other
+from imagehost_server.web.request import WebRequest
 
 IMAGES_PER_PAGE = 40
 """Images of a grid in one page; 40 have at most 30 KB of HTML."""

@@ -22,7 +22,7 @@ from imagehost_core.errors import (
 from imagehost_core.formats import FORMATS
 from imagehost_core.ids import parse_album_id
 from imagehost_core.models import GalleryPage, Image, UrlBuilder
-from imagehost_server.web.page import WebRequest, for_programs, page
+from imagehost_server.web.page import page
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, read_camera_data
 from imagehost_server.web.presentation import (
     PUBLIC_FACTS,
@@ -33,6 +33,8 @@ from imagehost_server.web.presentation import (
     size_text,
     title_text,
 )
+from imagehost_server.web.program_responses import for_programs
+from imagehost_server.web.request import WebRequest
 
 IMAGES_PER_READ = 100
 """Images that are read at once where all are needed."""

@@ -13,8 +13,10 @@ from imagehost_server.integrations import INTEGRATIONS
 from imagehost_server.routes.accounts import account_record
 from imagehost_server.routes.integrations import create_file
 from imagehost_server.routes.sessions import replace_password
-from imagehost_server.web.page import WebRequest, page, see_other
+from imagehost_server.web.page import page
 from imagehost_server.web.presentation import size_text
+from imagehost_server.web.redirects import see_other
+from imagehost_server.web.request import WebRequest
 from imagehost_server.web.user_agents import describe_user_agent
 
 LISTED = 100

@@ -9,7 +9,9 @@ from litestar import Response
 
 from imagehost_core.errors import NotFoundError, RateLimitError, UnauthorizedError, ValidationError
 from imagehost_server.routes.sessions import create_session, with_session_cookies, without_session_cookies
-from imagehost_server.web.page import WebRequest, page, safe_path, see_other
+from imagehost_server.web.page import page
+from imagehost_server.web.redirects import safe_path, see_other
+from imagehost_server.web.request import WebRequest
 
 
 @page("/login")

@@ -14,15 +14,11 @@ from imagehost_server.http.multipart import URL_FIELD, FormKind, MultipartFormPa
 from imagehost_server.http.responses import refuse
 from imagehost_server.routes.upload import UploadResults, log_failed_form, store_form
 from imagehost_server.web.failures import describe_failure
-from imagehost_server.web.page import (
-    CSRF_FIELD,
-    WebRequest,
-    page,
-    require_form_token,
-    require_same_origin,
-)
+from imagehost_server.web.forms import CSRF_FIELD, require_form_token, require_same_origin
+from imagehost_server.web.page import page
 from imagehost_server.web.pages.images import read_albums
 from imagehost_server.web.presentation import ImagePresenter
+from imagehost_server.web.request import WebRequest
 
 FORMAT_FIELD, ORIGINAL = "format", "original"
 """The choice of the form that keeps the uploaded format."""

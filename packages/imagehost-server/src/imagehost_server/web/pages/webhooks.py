@@ -11,7 +11,9 @@ from imagehost_core.errors import ImageHostError, ValidationError
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import WebhookWithSecret
 from imagehost_server.routes.webhooks import delivery_record
-from imagehost_server.web.page import WebRequest, page, see_other
+from imagehost_server.web.page import page
+from imagehost_server.web.redirects import see_other
+from imagehost_server.web.request import WebRequest
 
 LISTED = 100
 """The most webhooks of an account."""
