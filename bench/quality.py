@@ -32,10 +32,11 @@ from PIL import Image
 from imagehost_core.formats import FORMATS, Format, sniff
 from imagehost_core.jobs import IngestJob, RenderJob, pick_source
 from imagehost_core.pixels.colour import normalize, to_srgb
-from imagehost_core.pixels.decode import apply_orientation, open_image
+from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.linear_light import LINEAR_TO_SRGB, SRGB_TO_LINEAR
 from imagehost_core.pixels.render import render
+from imagehost_core.pixels.source import apply_orientation
 from imagehost_core.transform import Size, Transform, plan
 
 WIDTHS = "320,640,1280"

@@ -23,9 +23,10 @@ from PIL import Image
 
 from imagehost_core.formats import Format, sniff
 from imagehost_core.pixels.colour import normalize, to_srgb
-from imagehost_core.pixels.decode import apply_orientation, open_image
+from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.quantisation import BLOCK_SIDE, CHROMA, LUMA, TableCurve
 from imagehost_core.pixels.resize import resize_to
+from imagehost_core.pixels.source import apply_orientation
 from imagehost_core.transform import Size, Transform, plan
 
 QUALITY = 80

@@ -440,5 +440,5 @@ def test_the_table_of_formats_is_that_of_the_host() -> None:
         assert (own.media_type, own.extensions, own.uploadable) == (
             info.media_type,
             info.extensions,
-            info.uploadable,
+            info.accepted,
         )

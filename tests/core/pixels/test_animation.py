@@ -13,9 +13,10 @@ from PIL import Image, ImageSequence
 from imagehost_core.formats import Format
 from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import RenderJob
-from imagehost_core.pixels.animation import MAX_DURATION, MAX_LOOP_COUNT, to_centiseconds
+from imagehost_core.pixels.animation import MAX_DURATION, MAX_LOOP_COUNT
+from imagehost_core.pixels.composition import INFINITE
 from imagehost_core.pixels.decode import open_image
-from imagehost_core.pixels.gif import INFINITE
+from imagehost_core.pixels.formats.gif import to_centiseconds
 from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import ORIGIN, Plan, Size

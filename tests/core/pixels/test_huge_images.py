@@ -13,9 +13,13 @@ from PIL import Image
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, IngestResult
-from imagehost_core.pixels import codecs, master
-from imagehost_core.pixels.codecs import CODECS, HUGE_PIXELS
+from imagehost_core.pixels import master
+from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.encode import encode
+from imagehost_core.pixels.formats import codec, webp
+from imagehost_core.pixels.formats.codec import HUGE_PIXELS
+from imagehost_core.pixels.formats.png import PngCodec
+from imagehost_core.pixels.formats.webp import WebpCodec
 from imagehost_core.pixels.ingest import ingest
 
 PIXELS = 2048 * 1024
@@ -23,7 +27,7 @@ PIXELS = 2048 * 1024
 
 @pytest.fixture
 def huge_from_two_megapixels(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (master, codecs):
+    for module in (master, codec, webp):
         monkeypatch.setattr(module, "HUGE_PIXELS", PIXELS - 1)
 
 
@@ -116,10 +120,10 @@ def test_an_animation_is_converted_up_to_a_number_of_pixels_over_all_frames(
 @pytest.mark.parametrize("pixels", [HUGE_PIXELS + 1, 100_000_000])
 def test_huge_images_are_encoded_with_less_effort(pixels: int) -> None:
     assert CODECS[Format.WEBP].options_for(pixels)["method"] == 2
-    assert CODECS[Format.WEBP].animation_options(pixels)["method"] == 1
+    assert WebpCodec().animation_options(pixels)["method"] == 1
     assert CODECS[Format.PNG].options_for(pixels)["compress_level"] == 1
     assert CODECS[Format.WEBP].options_for(HUGE_PIXELS)["method"] == 2
-    assert CODECS[Format.WEBP].animation_options(HUGE_PIXELS)["method"] == 2
+    assert WebpCodec().animation_options(HUGE_PIXELS)["method"] == 2
     assert CODECS[Format.PNG].options_for(HUGE_PIXELS)["compress_level"] == 2
 
 
@@ -128,10 +132,10 @@ def test_a_png_beyond_four_megapixels_is_compressed_like_a_variant(monkeypatch: 
     image = jpeg(photograph(), quality=97)
     job = IngestJob(Format.JPEG, requested_format=Format.PNG)
     _, small = upload(job, image)
-    monkeypatch.setitem(master.MAX_OPTIONS_PIXELS, Format.PNG, PIXELS - 1)
+    monkeypatch.setattr(PngCodec, "max_master_pixels", PIXELS - 1)
     _, large = upload(job, image)
     assert len(small) < len(large)
-    assert master.MAX_OPTIONS_PIXELS[Format.JPEG] == HUGE_PIXELS
+    assert CODECS[Format.JPEG].max_master_pixels == HUGE_PIXELS
 
 
 def test_the_sample_of_an_image_has_tiles_of_all_its_parts() -> None:

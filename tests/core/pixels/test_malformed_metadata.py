@@ -13,8 +13,8 @@ from tests.unusual_files import jpeg_segment, png_chunk
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import IngestJob, RenderJob
+from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.malformed_metadata import drop_malformed_metadata
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Plan, Size
 
@@ -66,7 +66,7 @@ def test_a_profile_is_stored_if_it_is_whole(factory: Any, fmt: Format) -> None:
         data = file_with_profile(factory, fmt, broken)
         file = stored(fmt, data)
         assert "icc_profile" not in Image.open(BytesIO(file)).info
-        assert drop_malformed_metadata(fmt, file) == file
+        assert CODECS[fmt].drop_malformed(file) == file
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_profile_in_segments_is_stored_if_each_of_them_is_there(
 ) -> None:
     plain = encode(factory, JPEG)
     data = plain[:2] + profile_segments(factory.icc_profile(), numbers) + plain[2:]
-    assert drop_malformed_metadata(JPEG, data) == (data if is_kept else plain)
+    assert CODECS[JPEG].drop_malformed(data) == (data if is_kept else plain)
     assert ingest(IngestJob(JPEG, requested_format=JPEG), data)[0].unchanged is is_kept
 
 
@@ -95,7 +95,7 @@ def test_more_segments_of_a_profile_than_a_byte_can_count_are_dropped(factory: A
     plain = encode(factory, JPEG)
     segments = b"".join(jpeg_segment(0xE2, b"ICC_PROFILE\0" + bytes((n % 256, 44))) for n in range(300))
     assert (
-        drop_malformed_metadata(JPEG, plain[:2] + segments + jpeg_segment(0xE2, b"ICC_PROFILE\0") + plain[2:])
+        CODECS[JPEG].drop_malformed(plain[:2] + segments + jpeg_segment(0xE2, b"ICC_PROFILE\0") + plain[2:])
         == plain
     )
 
@@ -126,4 +126,4 @@ def test_texts_are_inflated_up_to_a_limit_of_all_together(factory: Any) -> None:
     plain = encode(factory, PNG)
     text = png_chunk(b"zTXt", b"prompt\0\0" + zlib.compress(bytes(3 << 20)))
     data = plain[:33] + text * 5 + plain[33:]
-    assert drop_malformed_metadata(PNG, data) == plain[:33] + text + plain[33:]
+    assert CODECS[PNG].drop_malformed(data) == plain[:33] + text + plain[33:]

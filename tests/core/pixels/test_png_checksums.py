@@ -18,8 +18,8 @@ from imagehost_core.formats import Format
 from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.decode import open_image
+from imagehost_core.pixels.formats.png_file import repair_checksums
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.png import repair_checksums
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import Plan, Size
 

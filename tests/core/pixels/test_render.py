@@ -17,9 +17,11 @@ from imagehost_core.errors import BadRequestError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, RenderJob, RenderResult
 from imagehost_core.pixels import codec_fingerprint, codecs
-from imagehost_core.pixels.encode import JPEG_BYTES_PER_PIXEL, encode
+from imagehost_core.pixels.encode import encode
+from imagehost_core.pixels.formats.avif import supported_avif_options
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
+from imagehost_core.pixels.save import JPEG_BYTES_PER_PIXEL
 from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import Fit, Plan, Size, Transform, plan
 
@@ -200,15 +202,15 @@ def test_the_codec_fingerprint_changes_with_the_pipeline_version(monkeypatch: py
 
 def test_the_codec_fingerprint_changes_with_the_version_of_libaom(monkeypatch: pytest.MonkeyPatch) -> None:
     before = codec_fingerprint()
-    name = "imagehost_core.pixels.codecs.AvifImagePlugin.get_codec_version"
+    name = "imagehost_core.pixels.formats.avif.AvifImagePlugin.get_codec_version"
     monkeypatch.setattr(name, {"aom": "3.12.1"}.get)
     assert codec_fingerprint() != before
 
 
 def test_the_avif_encoder_gets_only_options_that_it_supports() -> None:
     supported = {"advanced": {"color:tune": "ssimulacra2"}}
-    assert codecs.supported_avif_options(supported) == supported
-    assert codecs.supported_avif_options({"advanced": {"color:tune": "unsupported"}}) == {}
+    assert supported_avif_options(supported) == supported
+    assert supported_avif_options({"advanced": {"color:tune": "unsupported"}}) == {}
 
 
 @pytest.mark.parametrize("quality", [90, 94, 95, 100])

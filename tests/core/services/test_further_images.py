@@ -16,7 +16,7 @@ from tests.unusual_files import jpeg_segment
 from imagehost_core import ImageHost
 from imagehost_core.formats import Format
 from imagehost_core.headers.scanner import scan
-from imagehost_core.pixels.corrections import correct
+from imagehost_core.pixels.decode import correct
 from imagehost_core.testing import make_image
 
 XMP_LABEL = b"http://ns.adobe.com/xap/1.0/\0"

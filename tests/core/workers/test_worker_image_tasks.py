@@ -20,7 +20,7 @@ from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.transform import ORIGIN, Plan, Size
 from imagehost_core.workers.executor import ImageExecutor
 
-UPLOADABLE = [fmt for fmt, traits in FORMATS.items() if traits.uploadable]
+UPLOADABLE = [fmt for fmt, traits in FORMATS.items() if traits.stored]
 
 
 @pytest.fixture(scope="module")

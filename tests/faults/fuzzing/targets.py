@@ -49,13 +49,16 @@ _HEADERS = tuple(
     f"imagehost_core.headers.{name}"
     for name in ("scanner", "reader", "jpeg", "png", "apng", "gif", "webp", "exif", "header", "limits")
 )
+_FILTERS = tuple(f"imagehost_core.pixels.formats.{name}" for name in ("jpeg", "png", "webp", "gif"))
 _METADATA = tuple(f"imagehost_core.headers.{name}" for name in ("metadata_blocks", "camera", "place", "exif"))
 _TRANSFORMS = ("imagehost_core.transform", "imagehost_core.transform")
 _FIELDS = "imagehost_core._util.fields"
 
 TARGETS: dict[str, Settings] = {
     "headers": Settings(1_500, 700_000, 2_048, _HEADERS),
-    "metadata": Settings(1_500, 700_000, 2_048, (*_METADATA, "imagehost_core.pixels.strip_metadata")),
+    "metadata": Settings(
+        1_500, 700_000, 2_048, (*_METADATA, "imagehost_core.pixels.strip_metadata", *_FILTERS)
+    ),
     "transforms": Settings(2_000, 1_000_000, 256, (*_TRANSFORMS, _FIELDS, "imagehost_client.urls")),
     "upload_options": Settings(
         2_000,

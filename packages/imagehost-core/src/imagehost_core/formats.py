@@ -44,7 +44,9 @@ class FormatInfo:
         extensions: File extensions without the dot; the first one is used in new file names and URLs.
         parameter: The value of the transform parameter `fm`, or `None` where it cannot be requested.
         is_upload_option: Whether uploads may request it as the stored format.
-        uploadable: Whether uploads in the format are accepted.
+        accepted: Whether uploads in the format are accepted.
+        stored: Whether masters are stored in it.
+        listed: Whether people and filters choose among images by it.
         has_alpha: Whether the format supports transparency.
         animated: Whether imagehost encodes animations in the format.
         default_quality: The quality without `q`, 1–100; `None` where the encoder has no quality setting.
@@ -61,7 +63,9 @@ class FormatInfo:
     extensions: tuple[str, ...]
     parameter: str | None
     is_upload_option: bool
-    uploadable: bool
+    accepted: bool
+    stored: bool
+    listed: bool
     has_alpha: bool
     animated: bool
     default_quality: int | None
@@ -83,7 +87,9 @@ FORMATS: dict[Format, FormatInfo] = {
         extensions=("jpg", "jpeg"),
         parameter="jpg",
         is_upload_option=True,
-        uploadable=True,
+        accepted=True,
+        stored=True,
+        listed=True,
         has_alpha=False,
         animated=False,
         default_quality=80,
@@ -98,7 +104,9 @@ FORMATS: dict[Format, FormatInfo] = {
         extensions=("png",),
         parameter="png",
         is_upload_option=True,
-        uploadable=True,
+        accepted=True,
+        stored=True,
+        listed=True,
         has_alpha=True,
         animated=False,
         default_quality=None,
@@ -113,7 +121,9 @@ FORMATS: dict[Format, FormatInfo] = {
         extensions=("webp",),
         parameter="webp",
         is_upload_option=True,
-        uploadable=True,
+        accepted=True,
+        stored=True,
+        listed=True,
         has_alpha=True,
         animated=True,
         default_quality=80,
@@ -128,7 +138,9 @@ FORMATS: dict[Format, FormatInfo] = {
         extensions=("gif",),
         parameter=None,
         is_upload_option=False,
-        uploadable=True,
+        accepted=True,
+        stored=True,
+        listed=True,
         has_alpha=True,
         animated=True,
         default_quality=None,
@@ -143,7 +155,9 @@ FORMATS: dict[Format, FormatInfo] = {
         extensions=("avif",),
         parameter="avif",
         is_upload_option=False,
-        uploadable=False,
+        accepted=False,
+        stored=False,
+        listed=False,
         has_alpha=True,
         animated=False,
         default_quality=60,
@@ -160,7 +174,8 @@ BY_EXTENSION: dict[str, Format] = {
 }
 """Every format by each of its extensions."""
 
-UPLOADABLE: tuple[Format, ...] = tuple(fmt for fmt, info in FORMATS.items() if info.uploadable)
+UPLOADABLE: tuple[Format, ...] = tuple(fmt for fmt, info in FORMATS.items() if info.accepted)
+LISTED: tuple[Format, ...] = tuple(fmt for fmt, info in FORMATS.items() if info.listed)
 
 SNIFF_BYTES = 16
 """The number of leading bytes of a file that `sniff` and `detect` inspect."""

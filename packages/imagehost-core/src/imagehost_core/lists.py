@@ -24,7 +24,7 @@ from imagehost_core._util.fields import (
     require_known,
 )
 from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
-from imagehost_core.formats import UPLOADABLE, Format
+from imagehost_core.formats import LISTED, Format
 from imagehost_core.ids import AlbumId, parse_album_id
 from imagehost_core.uploads import BOOLEANS
 
@@ -263,7 +263,7 @@ REQUESTS_IN_MEMORY = 1_000
 """Parsed requests that are kept in memory, per process: most requests are for the first page of a list."""
 MAX_SEARCH = 100
 """Characters of a search text."""
-STORED: dict[str, Format] = {**{fmt.value: fmt for fmt in UPLOADABLE}, "jpg": Format.JPEG}
+STORED: dict[str, Format] = {**{fmt.value: fmt for fmt in LISTED}, "jpg": Format.JPEG}
 """The formats that images are stored in, by name."""
 
 

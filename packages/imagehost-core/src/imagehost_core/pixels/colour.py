@@ -143,3 +143,19 @@ def _is_srgb(data: bytes) -> bool:
     )
     differences = ImageChops.difference(grid, _apply_profile(grid, data)).getextrema()
     return max(high for _, high in cast("tuple[tuple[int, int], ...]", differences)) <= MAX_SRGB_DIFFERENCE
+
+
+def drop_opaque_alpha(image: Image.Image) -> Image.Image:
+    """Return the image without its alpha channel if that is fully opaque."""
+    if image.mode == "RGBA" and image.getchannel("A").getextrema() == (255, 255):
+        return image.convert("RGB")
+    return image
+
+
+def is_icc_profile(profile: bytes) -> bool:
+    """Return whether bytes are an ICC profile that is complete (ICC.1:2022, 7.2)."""
+    return (
+        len(profile) >= 132
+        and profile[36:40] == b"acsp"
+        and 132 <= int.from_bytes(profile[:4], "big") <= len(profile)
+    )

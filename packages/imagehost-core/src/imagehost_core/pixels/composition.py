@@ -12,6 +12,8 @@ from enum import Enum
 from attrs import frozen
 from PIL import Image
 
+INFINITE = 0
+"""The loop count of an animation that never ends."""
 TRANSPARENT = (0, 0, 0, 0)
 
 

@@ -1,193 +1,34 @@
-"""Decoding of untrusted files: by one named decoder, with limits, and every decoder error as a 422 error.
+"""Decoding of untrusted files: by the decoder of one named format, with limits.
 
 The header scan has checked the limits before; the checks here are a second line of defence.
 """
 
 from __future__ import annotations
 
-import struct
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from io import BytesIO
-
-from attrs import evolve, field, frozen
-from PIL import Image, ImageChops, ImageFile
-
-from imagehost_core.errors import FieldError, ValidationError
+from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
-from imagehost_core.headers.camera import IPTC_RESOURCE
-from imagehost_core.headers.exif import UPRIGHT, read_orientation
 from imagehost_core.headers.header import DEFAULT_LIMITS, SourceLimits
 from imagehost_core.pixels.codecs import CODECS
-from imagehost_core.pixels.composition import StoredFrame, compose
-from imagehost_core.pixels.gif import INFINITE, read_gif
-from imagehost_core.pixels.png import read_png
-from imagehost_core.transform import Size
-
-# Correction of the alpha flag in animated WebP files.
-#
-# Where every frame is an opaque rectangle, libwebp's encoder clears the flag even if the frames leave
-# parts of the canvas transparent (RFC 9649, section 2.7.1.1). libwebp's decoder returns the alpha
-# regardless, but Pillow discards it where the flag is not set.
-
-_FLAGS_OFFSET = 20
-"""The offset of the VP8X flags: after `RIFF`, size, `WEBP`, `VP8X`, size."""
-_ALPHA = 0b0001_0000
-_ANIMATION = 0b0000_0010
+from imagehost_core.pixels.source import SourceImage, decoder_errors
+from imagehost_core.pixels.strip_metadata import drop_excess_metadata
 
 
-def set_alpha_flag(data: bytes) -> bytes:
-    """Return an animated WebP with its alpha flag set; any other file unchanged."""
-    flags = data[_FLAGS_OFFSET : _FLAGS_OFFSET + 1]
-    if data[12:16] != b"VP8X" or not flags or not flags[0] & _ANIMATION:
-        return data
-    return data[:_FLAGS_OFFSET] + bytes([flags[0] | _ALPHA]) + data[_FLAGS_OFFSET + 1 :]
+def correct(fmt: Format, data: bytes) -> bytes:
+    """Return a file that decoders accept, and that claims nothing but what it contains; or `data` itself.
 
+    Browsers show it upright, if they read EXIF of its format.
 
-MIN_DRAFT_SCALE = 2
-"""The minimum ratio of a JPEG scaled by its decoder to the target size, on either axis.
-
-SSIMULACRA2 from 2725×2225 to 640 pixels: 45 for a ratio just above 1, 71 for 2, 76 for a full decode.
-"""
-
-MIN_DURATION, REPLACED_DURATION = 11, 100
-"""Browsers show a frame of less than the first for the second; in milliseconds. Other viewers take a duration
-literally."""
-
-DECODER_ERRORS = (
-    OSError,  # with UnidentifiedImageError
-    ValueError,
-    SyntaxError,
-    EOFError,
-    struct.error,
-    LookupError,
-    ArithmeticError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    RuntimeError,
-    Image.DecompressionBombError,
-)
-"""The exceptions that Pillow's decoders raise for damaged files. `MemoryError` is not among them: it may be
-caused by the machine instead of the file, so the worker's caller handles it."""
-
-_TRANSPOSE_METHODS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-"""Pillow's transposition for each EXIF orientation (EXIF 2.32, tag 274)."""
-
-TRANSPOSED = frozenset({5, 6, 7, 8})
-"""The EXIF orientations that exchange width and height."""
-
-
-@contextmanager
-def suppress_warnings() -> Iterator[None]:
-    """Suppress Pillow's warnings, which are about the uploaded file, in the worker's output."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextmanager
-def decoder_errors(fmt: Format) -> Iterator[None]:
-    """Raise ValidationError for any decoder error. To be used around decoding only, not encoding.
+    Args:
+        fmt: The format.
+        data: A whole file whose structure the header scan has accepted.
 
     Raises:
-        ValidationError: The decoder rejected the file; the decoder's exception is the cause.
+        ValidationError: A part of the pixels is missing or damaged.
     """
-    try:
-        yield
-    except DECODER_ERRORS as error:
-        field_error = FieldError("the image", f"a {fmt.name} file that can be decoded", "a damaged one")
-        raise ValidationError(errors=[field_error]) from error
-
-
-@frozen
-class SourceImage:
-    """An opened file, whose pixels are decoded on request.
-
-    Attributes:
-        format: The format of the file.
-        size: Width and height in pixels, before the orientation is applied.
-        frame_count: The number of frames; 1 for a still image. Further images in a JPEG (a gain map, a
-            preview) do not count, nor does the default image of an animated PNG that is not part of the
-            animation.
-        loop_count: How many times an animation is played; `INFINITE` for no end.
-        exif: The EXIF block, or `None`.
-        xmp: The XMP packet, or `None`.
-        iptc: The data sets of IPTC in a JPEG, or `None`.
-        opened: Pillow's file, of formats that are decoded as a whole.
-        stored: The frames of the other formats.
-    """
-
-    format: Format
-    size: tuple[int, int]
-    frame_count: int = 1
-    loop_count: int = INFINITE
-    exif: bytes | None = None
-    xmp: bytes | None = None
-    iptc: bytes | None = None
-    opened: ImageFile.ImageFile | None = None
-    stored: Sequence[StoredFrame] = field(default=(), repr=False)
-
-    @property
-    def orientation(self) -> int:
-        """The EXIF orientation, 1–8; 1 where it is missing or invalid."""
-        return UPRIGHT if self.exif is None else read_orientation(self.exif)
-
-    def shrink_on_load(self, target: Size) -> None:
-        """Set a JPEG's decoder to downscale while decoding; has no effect on other formats.
-
-        Args:
-            target: The size to which the whole image will be resized, in its stored orientation.
-        """
-        if self.opened is not None and self.format is Format.JPEG:
-            self.opened.draft(None, (MIN_DRAFT_SCALE * target.width, MIN_DRAFT_SCALE * target.height))
-
-    def first_frame(self) -> Image.Image:
-        """Return the first frame, in any mode.
-
-        Raises:
-            ValidationError: The decoder rejects it.
-        """
-        with decoder_errors(self.format):
-            if self.opened is not None:
-                self.opened.load()
-                return self.opened
-            first = self.stored[0]
-            image = first.decode()
-            if (first.left, first.top, *image.size) == (0, 0, *self.size):
-                return image
-            return next(compose(self.size, [evolve(first, decode=lambda: image)]))
-
-    def frames(self) -> Iterator[tuple[Image.Image, int]]:
-        """Yield every frame, all of the same size, with its duration in milliseconds.
-
-        Raises:
-            ValidationError: The decoder rejects one.
-        """
-        if self.frame_count == 1:
-            yield self.first_frame(), 0
-            return
-        composed = compose(self.size, self.stored)
-        for index in range(self.frame_count):
-            with decoder_errors(self.format):
-                if self.opened is None:
-                    frame, duration = next(composed), self.stored[index].duration
-                else:
-                    self.opened.seek(index)
-                    self.opened.load()
-                    # The opened file must not be passed on: it represents all of its frames.
-                    frame = self.opened.copy()
-                    duration = float(self.opened.info.get("duration", 0))
-            yield frame, round(duration) if duration >= MIN_DURATION else REPLACED_DURATION
+    with decoder_errors(fmt):
+        codec = CODECS[fmt]
+        data = drop_excess_metadata(fmt, codec.complete(data))
+        return codec.standardize(codec.drop_malformed(data))
 
 
 def open_image(fmt: Format, data: bytes, limits: SourceLimits = DEFAULT_LIMITS) -> SourceImage:
@@ -202,7 +43,7 @@ def open_image(fmt: Format, data: bytes, limits: SourceLimits = DEFAULT_LIMITS) 
         ValidationError: The decoder rejects the file, or it exceeds a limit.
     """
     with decoder_errors(fmt):
-        source = _open(fmt, data)
+        source = CODECS[fmt].open(data)
     pixels = source.size[0] * source.size[1]
     frames = source.frame_count
     if pixels > limits.frame_pixels or pixels * frames > limits.total_pixels or frames > limits.frames:
@@ -212,62 +53,3 @@ def open_image(fmt: Format, data: bytes, limits: SourceLimits = DEFAULT_LIMITS) 
         )
         raise ValidationError.of("the image", expected, f"{frames} of {source.size[0]}×{source.size[1]}")
     return source
-
-
-def _open(fmt: Format, data: bytes) -> SourceImage:
-    if fmt is Format.GIF:
-        gif = read_gif(data)
-        return SourceImage(fmt, gif.size, len(gif.frames), gif.loop_count, stored=gif.frames)
-    if fmt is Format.PNG:
-        png = read_png(data)
-        return SourceImage(
-            fmt, png.size, len(png.frames), png.loop_count, png.exif, png.xmp, stored=png.frames
-        )
-    image = open_whole(set_alpha_flag(data), CODECS[fmt].name)
-    blocks = (*map(image.info.get, ("exif", "xmp")), image.info.get("photoshop", {}).get(IPTC_RESOURCE))
-    exif, xmp, iptc = (block if isinstance(block, bytes) else None for block in blocks)
-    frames = int(getattr(image, "n_frames", 1)) if fmt is Format.WEBP else 1
-    loop_count = int(image.info.get("loop", INFINITE))
-    return SourceImage(fmt, image.size, frames, loop_count, exif, xmp, iptc, image)
-
-
-def open_whole(data: bytes, name: str) -> ImageFile.ImageFile:
-    """Open a file whose decoder gets it in one block.
-
-    Pillow gives it 65,536 bytes at a time, and arithmetic coding of libjpeg-turbo cannot wait for more.
-
-    Args:
-        data: The file.
-        name: The name of Pillow's plugin.
-    """
-    image = Image.open(BytesIO(data), formats=(name,))
-    image.decodermaxblock = max(image.decodermaxblock, len(data))
-    return image
-
-
-def complete_jpeg(data: bytes) -> bytes:
-    """Return a JPEG with its end-of-image marker; `data` itself if it has one.
-
-    Raises:
-        ValidationError: Pixels are missing, too: bytes in place of the marker change the image.
-    """
-    if data.endswith(_JPEG_END):
-        return data
-    data = data.removesuffix(b"\xff")
-    with decoder_errors(Format.JPEG):
-        one, other = (open_whole(data + more + _JPEG_END, "JPEG") for more in (b"", _ENTROPY))
-        if ImageChops.difference(one, other).getbbox() is not None:
-            raise EOFError("expected all pixels of a JPEG but received a part of them")
-    return data + _JPEG_END
-
-
-_JPEG_END = b"\xff\xd9"
-_ENTROPY = b"\xee\xb7\xdd\xbe" * 192
-"""Bytes that a decoder takes as pixels if it lacks some, and skips else. Unlike the zeros that it takes for
-missing ones, most of their bits are ones."""
-
-
-def apply_orientation(image: Image.Image, orientation: int) -> Image.Image:
-    """Return the image rotated and mirrored to upright."""
-    method = _TRANSPOSE_METHODS.get(orientation)
-    return image if method is None else image.transpose(method)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from attrs import frozen
-from PIL import Image, JpegImagePlugin
+from PIL import Image
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import remove_thumbnail, reset_orientation
 from imagehost_core.headers.xmp import xmp_of_new_pixels
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.animation import Animation, read_animation
+from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import NormalizedImage, normalize, to_srgb
-from imagehost_core.pixels.corrections import correct
-from imagehost_core.pixels.decode import TRANSPOSED, apply_orientation, open_image
-from imagehost_core.pixels.encode import Metadata
+from imagehost_core.pixels.decode import correct, open_image
+from imagehost_core.pixels.save import Metadata
+from imagehost_core.pixels.source import apply_orientation
 
 # The default quality of a master: about that of the upload.
 #
@@ -60,7 +61,7 @@ class DecodedUpload:
         profile: The ICC profile of the frames, or `None` for sRGB.
         metadata: The metadata for a re-encoded master.
         orientation: The EXIF orientation of the uploaded file, 1–8.
-        jpeg_options: Encoder options that re-encode a JPEG with its own quantisation and chroma subsampling.
+        own_options: Encoder options that re-encode it as it was, such as a JPEG with its own quantisation.
         quality: The default quality of a re-encoded still master, 1–100.
     """
 
@@ -71,7 +72,7 @@ class DecodedUpload:
     profile: bytes | None
     metadata: Metadata
     orientation: int
-    jpeg_options: Mapping[str, object]
+    own_options: Mapping[str, object]
     quality: int
 
     @property
@@ -113,8 +114,7 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
         return normalized.image if keeps_profile else to_srgb(normalized)
 
     animation = read_animation(source, normalize_frame)
-    jpeg = source.opened if isinstance(source.opened, JpegImagePlugin.JpegImageFile) else None
-    quality = match_source_quality(jpeg.quantization.get(0) if jpeg else None)
+    quality = match_source_quality(CODECS[job.format].luminance_table(source))
     exif, xmp, iptc = (None, None, None) if job.remove_exif else (source.exif, source.xmp, source.iptc)
     exif = exif and remove_thumbnail(reset_orientation(exif))
     xmp = xmp and xmp_of_new_pixels(xmp)
@@ -127,19 +127,6 @@ def decode_upload(job: IngestJob, data: bytes) -> DecodedUpload:
         profile=profiles[0],
         metadata=metadata,
         orientation=orientation,
-        jpeg_options=_jpeg_options(jpeg, orientation),
+        own_options=CODECS[job.format].own_options(source),
         quality=quality,
     )
-
-
-def _jpeg_options(image: JpegImagePlugin.JpegImageFile | None, orientation: int) -> Mapping[str, object]:
-    """Return the quantisation tables and chroma subsampling of a JPEG, transposed as the orientation does."""
-    if image is None or image.mode != "RGB" or not image.quantization:
-        return {"subsampling": 0}
-    tables = [list(table) for _, table in sorted(image.quantization.items())]
-    sampling = JpegImagePlugin.get_sampling(image)
-    if orientation in TRANSPOSED:
-        tables = [[table[8 * column + row] for row in range(8) for column in range(8)] for table in tables]
-        sampling = 0 if sampling == 1 else sampling
-    # At quality 50, libjpeg uses the tables unscaled.
-    return {"quality": 50, "qtables": tables, "subsampling": max(0, sampling)}

@@ -15,9 +15,10 @@ from PIL import Image
 
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import COPY_QUALITY
-from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, NO_OPTIONS, encode
+from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, encode
 from imagehost_core.pixels.quantisation import DERIVATIVE_LUMA, quality_options
 from imagehost_core.pixels.resize import resize_to
+from imagehost_core.pixels.save import NO_OPTIONS
 from imagehost_core.transform import Size
 
 TARGET_PERCENT = 48

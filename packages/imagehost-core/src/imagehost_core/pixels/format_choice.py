@@ -12,7 +12,7 @@ from fractions import Fraction
 from PIL import Image, ImageChops
 
 from imagehost_core.formats import Format
-from imagehost_core.pixels.encode import drop_opaque_alpha
+from imagehost_core.pixels.colour import drop_opaque_alpha
 from imagehost_core.transform import NAMED_FORMATS
 
 MIN_FLAT_SHARE = 1 / 3

@@ -6,11 +6,13 @@ from PIL import Image
 
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import IngestJob, IngestResult, derivative_sizes
+from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import flatten_on_white
-from imagehost_core.pixels.decode import open_image, suppress_warnings
+from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.decoded_upload import DecodedUpload, decode_upload
 from imagehost_core.pixels.derivatives import ByteBudget, Derivatives, make_derivatives
 from imagehost_core.pixels.master import Master, encode_master, may_be_line_art
+from imagehost_core.pixels.source import suppress_warnings
 from imagehost_core.pixels.thumbhash import thumbhash
 from imagehost_core.transform import Fit, Size, Transform, plan
 
@@ -58,7 +60,7 @@ def _make_derivatives(
     has_none = _is_animated(upload, master.format) or may_be_line_art(upload)
     size = Size(*preview.size)
     sizes = () if has_none else _derivative_sizes(job, size)
-    if master.format is Format.JPEG:
+    if not CODECS[master.format].keeps_large_derivatives:
         sizes = tuple(smaller for smaller in sizes if 5 * smaller.pixels <= 4 * size.pixels)
     return make_derivatives(preview, sizes, budget)
 

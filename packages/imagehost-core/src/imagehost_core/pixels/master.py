@@ -17,30 +17,16 @@ from imagehost_core.errors import ValidationError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.headers.exif import UPRIGHT, exif_of_orientation
 from imagehost_core.jobs import IngestJob
-from imagehost_core.pixels.animation import encode_animation
-from imagehost_core.pixels.codecs import CODECS, HUGE_PIXELS
-from imagehost_core.pixels.corrections import with_exif
-from imagehost_core.pixels.decode import decoder_errors
+from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.decoded_upload import DecodedUpload
-from imagehost_core.pixels.encode import (
-    LOSSLESS_EFFORT,
-    NO_METADATA,
-    NO_OPTIONS,
-    Metadata,
-    encode,
-    is_line_art,
-)
-from imagehost_core.pixels.strip_metadata import strip_metadata, webp_bitstreams
+from imagehost_core.pixels.encode import LOSSLESS_EFFORT, encode, encode_animation
+from imagehost_core.pixels.formats.codec import HUGE_PIXELS
+from imagehost_core.pixels.formats.png_file import with_exif
+from imagehost_core.pixels.line_art import is_line_art
+from imagehost_core.pixels.save import NO_METADATA, NO_OPTIONS, Metadata
+from imagehost_core.pixels.source import decoder_errors
+from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import Size
-
-MASTER_OPTIONS: dict[Format, Mapping[str, object]] = {
-    Format.JPEG: {"progressive": True},
-    Format.PNG: {"compress_level": 6},
-}
-"""Encoder options for masters: they are encoded once and stored, so they get more time than variants."""
-MAX_OPTIONS_PIXELS: dict[Format, int] = {Format.JPEG: HUGE_PIXELS, Format.PNG: 4_000_000}
-"""The pixels up to which these options are used. A PNG of a photograph takes 0.66 s a megapixel with them and
-0.1 with the codec's own options, for 16 % more bytes."""
 
 REORIENTED_QUALITY = 95
 """The quality of an upload that is re-encoded only because browsers would not show it upright."""
@@ -111,7 +97,7 @@ def _encode_displayable(job: IngestJob, upload: DecodedUpload, fmt: Format) -> M
     if job.requested_format is None and max(upload.first.size) > FORMATS[fmt].max_side:
         fmt = job.format
     # The upload's own quantisation adds the least loss; a lossless JPEG has none.
-    options = upload.jpeg_options if fmt is job.format and job.quality is None else NO_OPTIONS
+    options = upload.own_options if fmt is job.format and job.quality is None else NO_OPTIONS
     return Master(fmt, _encode(upload, fmt, job.quality, options))
 
 
@@ -150,9 +136,10 @@ def _turn_upright(upload: DecodedUpload) -> bytes:
     fmt = upload.format
     if upload.is_animated and not FORMATS[fmt].animated:
         return with_exif(_strip(upload), exif_of_orientation(upload.orientation))
-    if fmt is Format.WEBP and all(kind == b"VP8L" for kind in webp_bitstreams(upload.data)):
-        return _encode(upload, fmt, LOSSLESS_EFFORT, {"lossless": True})
-    return _encode(upload, fmt, REORIENTED_QUALITY, upload.jpeg_options if fmt is Format.JPEG else NO_OPTIONS)
+    codec = CODECS[fmt]
+    if codec.is_lossless(upload.data):
+        return _encode(upload, fmt, LOSSLESS_EFFORT, codec.lossless_options)
+    return _encode(upload, fmt, REORIENTED_QUALITY, upload.own_options)
 
 
 def _strip(upload: DecodedUpload) -> bytes:
@@ -167,12 +154,10 @@ def _encode(
         expected = f"sides of at most {FORMATS[fmt].max_side:,} pixels in {fmt.value}"
         raise ValidationError.of("the image", expected, str(Size(*upload.first.size)))
     if upload.is_animated and FORMATS[fmt].animated:
-        allow_mixed = fmt is Format.WEBP and upload.format is not Format.WEBP
-        animation_options = {"allow_mixed": True} if allow_mixed else options
-        return encode_animation(
-            fmt, upload.animation, quality, metadata=upload.metadata, options=animation_options
-        )
-    image = upload.first_in_srgb() if fmt is Format.GIF else upload.first
+        if fmt is not upload.format:
+            options = CODECS[fmt].converted_animation_options
+        return encode_animation(fmt, upload.animation, quality, metadata=upload.metadata, options=options)
+    image = upload.first if CODECS[fmt].keeps_profile else upload.first_in_srgb()
     encodings = _encodings(upload, fmt, quality, options)
     if len(encodings) > 1 and upload.pixels > HUGE_PIXELS:
         sample = sample_tiles(image)
@@ -185,14 +170,15 @@ def _encodings(
 ) -> list[_Encoding]:
     """Return the encodings of a still master in a format, the smallest of which is stored."""
     pixels = upload.pixels
-    if pixels <= MAX_OPTIONS_PIXELS.get(fmt, 0):
-        options = {**MASTER_OPTIONS[fmt], **options}
+    codec = CODECS[fmt]
+    if pixels <= codec.max_master_pixels:
+        options = {**codec.master_options, **options}
     # The options of the codec are those for the whole image, also for its sample.
-    options = {**CODECS[fmt].options_for(pixels), **options}
+    options = {**codec.options_for(pixels), **options}
     encodings = [_Encoding(fmt, upload.quality if quality is None else quality, options)]
-    if fmt is Format.WEBP and "lossless" not in options and may_be_line_art(upload):
+    if codec.lossless_options and "lossless" not in options and may_be_line_art(upload):
         effort = LOSSLESS_EFFORT if pixels <= HUGE_PIXELS else HUGE_LOSSLESS_EFFORT
-        encodings.append(_Encoding(fmt, effort, {**options, "lossless": True}))
+        encodings.append(_Encoding(fmt, effort, {**options, **codec.lossless_options}))
     return encodings
 
 
@@ -228,4 +214,4 @@ def may_be_line_art(upload: DecodedUpload) -> bool:
 
     Trying it on a photograph would take longer than the rest of the upload.
     """
-    return upload.format is not Format.JPEG and is_line_art(upload.first)
+    return not CODECS[upload.format].is_always_lossy and is_line_art(upload.first)

@@ -13,20 +13,15 @@ from imagehost_core.formats import FORMATS, Format, detect
 from imagehost_core.headers.exif import UPRIGHT
 from imagehost_core.jobs import RenderJob, RenderResult
 from imagehost_core.pixels import resize
-from imagehost_core.pixels.animation import encode_animation, read_animation
+from imagehost_core.pixels.animation import read_animation
+from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import WHITE, flatten_on_white, normalize, to_srgb
-from imagehost_core.pixels.corrections import correct
-from imagehost_core.pixels.decode import (
-    TRANSPOSED,
-    SourceImage,
-    apply_orientation,
-    open_image,
-    suppress_warnings,
-)
-from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, encode, encode_lossless, is_line_art
+from imagehost_core.pixels.decode import correct, open_image
+from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, encode, encode_animation, encode_lossless
 from imagehost_core.pixels.format_choice import choose_lossless, choose_lossy, is_worth_its_bytes
-from imagehost_core.pixels.malformed_metadata import drop_malformed_metadata
-from imagehost_core.pixels.strip_metadata import WEBP_HEADER_BYTES, iter_riff_chunks, strip_metadata
+from imagehost_core.pixels.line_art import is_line_art
+from imagehost_core.pixels.source import TRANSPOSED, SourceImage, apply_orientation, suppress_warnings
+from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
 
 LOWER_QUALITIES = (60, 40, 25, 15, 10, 5)
@@ -142,17 +137,10 @@ def _render(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, lis
             result, encoded = _render_animation(job, image)
         else:
             result = RenderResult(job.plan.output, 1)
-            encoded = _render_still(job, image, is_lossy(fmt, data))
+            encoded = _render_still(job, image, CODECS[fmt].is_lossy(data))
         if stored is not None and is_worth_its_bytes(stored, encoded):
             return RenderResult(job.plan.output, image.frame_count), [stored]
         return result, [encoded]
-
-
-def is_lossy(fmt: Format, data: bytes) -> bool:
-    """Return whether a still image was stored by a lossy encoder, so it is not line art."""
-    if fmt is Format.WEBP:
-        return all(kind != b"VP8L" for kind, _ in iter_riff_chunks(memoryview(data), WEBP_HEADER_BYTES))
-    return fmt in (Format.JPEG, Format.AVIF)
 
 
 def _stored_file(job: RenderJob, image: SourceImage, data: bytes) -> bytes | None:
@@ -160,7 +148,7 @@ def _stored_file(job: RenderJob, image: SourceImage, data: bytes) -> bytes | Non
     if image.orientation == UPRIGHT:
         with suppress(ValueError, IndexError):  # a file that decoders accept, as one that ends early
             # Earlier versions stored malformed metadata, too.
-            return strip_metadata(image.format, drop_malformed_metadata(image.format, data))
+            return strip_metadata(image.format, CODECS[image.format].drop_malformed(data))
     if job.plan.output.pixels > MAX_OUTPUT_PIXELS:
         expected = f"at most {MAX_OUTPUT_PIXELS:,} pixels of an image that is not stored upright"
         raise BadRequestError.of("the output", expected, str(job.plan.output))
@@ -183,13 +171,11 @@ def _encode_still(job: RenderJob, frame: Image.Image, source_is_lossy: bool, *, 
     What takes the place of a lossless master, which has to be turned, is lossless too.
     """
     fmt = choose_lossy(job.choices, frame) if job.choices else job.format
-    options: dict[str, object] = {}
-    subsample = not source_is_lossy or frame.width * frame.height <= MAX_SUBSAMPLED_PIXELS
-    if fmt is Format.AVIF and job.avif_speed is not None:
-        options["speed"] = job.avif_speed
-    if fmt is Format.AVIF and line_art:
-        # Firefox shows chroma of half the resolution in blocks, which are visible at coloured lines.
-        options["subsampling"], subsample = "4:4:4", False
+    codec = CODECS[fmt]
+    line_art_options = codec.line_art_options if line_art else {}
+    options = {**codec.speed_options(job.avif_speed), **line_art_options}
+    is_small = frame.width * frame.height <= MAX_SUBSAMPLED_PIXELS
+    subsample = (not source_is_lossy or is_small) and not line_art_options
     data = encode(fmt, frame, job.quality, options=options, subsample=subsample)
     if FORMATS[fmt].has_quality:
         for quality in LOWER_QUALITIES:

@@ -70,7 +70,7 @@ def warm_up() -> None:
     for fmt, info in FORMATS.items():
         job = RenderJob(plan, fmt, 80 if info.has_quality else None, animated=True)
         render(job, Format.GIF, _TINY_GIF)
-        if info.uploadable:
+        if info.stored:
             _, (master, *_) = ingest(IngestJob(Format.GIF, requested_format=fmt), _TINY_GIF)
             render(RenderJob(plan, Format.PNG, None), fmt, master or _TINY_GIF)
     # Derivatives are JPEG or AVIF; the renderer detects AVIF by content.

@@ -21,7 +21,7 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.formats import FORMATS, UPLOADABLE, Format
+from imagehost_core.formats import FORMATS, LISTED, Format
 from imagehost_core.ids import AlbumId, ImageId
 from imagehost_core.lists import ImageSort
 from imagehost_core.models import Album, Image, Page
@@ -135,7 +135,7 @@ async def library(request: WebRequest) -> Response[Any]:
         album_names={album.id: album.name for album in albums},
         cursor=cursor,
         filters=filters,
-        formats=[(fmt.value, FORMATS[fmt].label) for fmt in UPLOADABLE],
+        formats=[(fmt.value, FORMATS[fmt].label) for fmt in LISTED],
         images=[
             (tile, image, size_text(image.size, request.texts)) for tile, image in own_tiles(request, listed)
         ],

@@ -14,10 +14,7 @@ from io import BytesIO
 from attrs import frozen
 from PIL import Image
 
-from imagehost_core.pixels.composition import Disposal, StoredFrame
-
-INFINITE = 0
-"""The loop count of an animation that never ends."""
+from imagehost_core.pixels.composition import INFINITE, Disposal, StoredFrame
 
 EXTENSION, FRAME, TRAILER = b"!", b",", b";"
 _INTRODUCER = re.compile(rb"[!,;]")

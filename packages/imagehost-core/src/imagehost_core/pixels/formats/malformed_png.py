@@ -1,4 +1,4 @@
-"""Removal of malformed metadata, which browsers skip and strict readers refuse the whole file for.
+"""Malformed chunks of a PNG, which browsers skip and strict readers refuse the whole file for.
 
 Pillow raises for a colour profile of an unknown compression method, and libspng for a repeated or misplaced
 chunk. What is removed changes no image that a browser shows.
@@ -8,38 +8,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Container
-from io import BytesIO
 
-from imagehost_core.formats import Format
-from imagehost_core.headers import jpeg
 from imagehost_core.headers.header import MAX_METADATA_BYTES
-from imagehost_core.headers.reader import HeaderReader
-from imagehost_core.pixels.png import iter_chunks
-from imagehost_core.pixels.strip_metadata import drop_webp_profile, webp_profile
-
-ICC_SEGMENT_LABEL = b"ICC_PROFILE\0"
+from imagehost_core.pixels.colour import is_icc_profile
+from imagehost_core.pixels.formats.png_file import iter_chunks
 
 
-def drop_malformed_metadata(fmt: Format, data: bytes) -> bytes:
-    """Return the file without malformed metadata, or `data` itself.
-
-    Args:
-        fmt: JPEG, PNG, WebP or GIF.
-        data: A whole file whose structure the header scan has accepted.
-
-    Raises:
-        ValueError: The file is malformed.
-        IndexError: The file is truncated.
-    """
-    return _FILTERS.get(fmt, bytes)(data)
-
-
-def is_icc_profile(profile: bytes) -> bool:
-    """Return whether bytes are an ICC profile that is complete (ICC.1:2022, 7.2)."""
-    return len(profile) >= 132 and profile[36:40] == b"acsp" and 132 <= _uint(profile[:4]) <= len(profile)
-
-
-def _drop_malformed_chunks(data: bytes) -> bytes:
+def drop_malformed_chunks(data: bytes) -> bytes:
+    """Return a PNG without chunks that are repeated, misplaced, or of a wrong length or content."""
     colour_type, kept_from = data[25], 0
     kept = set[bytes]()
     parts = list[bytes]()
@@ -107,41 +83,3 @@ _COMPRESSED = (b"iCCP", b"zTXt", b"iTXt")
 # A repeated acTL makes the file a still image, so it stays.
 _ONCE = frozenset((*_LENGTHS, b"iCCP", b"hIST")) - {b"acTL"}
 _BEFORE_PIXELS = _ONCE - {b"tIME"}
-
-
-def _drop_incomplete_profile(data: bytes) -> bytes:
-    """Return a JPEG without the segments of an ICC profile unless each of them is there (ICC.1:2022, B.4)."""
-    spans = [
-        (start - 2, end)
-        for marker, start, end in jpeg.segments(HeaderReader(BytesIO(data), len(data)))
-        if marker == _APP2 and data.startswith(ICC_SEGMENT_LABEL, start + 2)
-    ]
-    header = 4 + len(ICC_SEGMENT_LABEL)
-    # Each has its number and that of all of them, before its part of the profile.
-    parts = sorted((data[start + header : end] for start, end in spans), key=lambda part: part[:1])
-    is_complete = [tuple(part[:2]) for part in parts] == [(n + 1, len(parts)) for n in range(len(parts))]
-    if not parts or (is_complete and is_icc_profile(b"".join(part[2:] for part in parts))):
-        return data
-    starts = (0, *(end for _, end in spans))
-    ends = (*(start for start, _ in spans), len(data))
-    return b"".join(data[start:end] for start, end in zip(starts, ends, strict=True))
-
-
-_APP2 = 0xE2
-
-
-def _drop_broken_webp_profile(data: bytes) -> bytes:
-    profile = webp_profile(data)
-    return data if profile is None or is_icc_profile(profile) else drop_webp_profile(data)
-
-
-def _uint(data: bytes) -> int:
-    return int.from_bytes(data, "big")
-
-
-_FILTERS: dict[Format, Callable[[bytes], bytes]] = {
-    Format.JPEG: _drop_incomplete_profile,
-    Format.PNG: _drop_malformed_chunks,
-    Format.WEBP: _drop_broken_webp_profile,
-}
-"""GIF has no metadata that readers take to be a part of the image."""

@@ -20,7 +20,7 @@ from PIL import Image, ImageChops
 from imagehost_core.errors import ValidationError
 from imagehost_core.headers.metadata_blocks import png_text
 from imagehost_core.pixels.composition import Disposal, StoredFrame
-from imagehost_core.pixels.png_colour import PngColour, read_colour
+from imagehost_core.pixels.formats.png_colour import PngColour, read_colour
 
 SIGNATURE_BYTES = 8
 _ANCILLARY_BIT = 0x20
@@ -195,6 +195,17 @@ def png_chunk(kind: bytes, *content: bytes | memoryview) -> bytes:
     """Return a chunk with its length and checksum."""
     body = b"".join((kind, *content))
     return struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def with_exif(data: bytes, exif: bytes) -> bytes:
+    """Return a PNG with an EXIF block in place of those that it has.
+
+    Args:
+        data: The file.
+        exif: A TIFF file.
+    """
+    header, *others = (data[start:end] for kind, start, end in iter_chunks(data) if kind != b"eXIf")
+    return b"".join((data[:SIGNATURE_BYTES], header, png_chunk(b"eXIf", exif), *others))
 
 
 def _decode(pixels: _Pixels, size: tuple[int, int], data: Sequence[memoryview]) -> Image.Image:

@@ -1,0 +1,1 @@
+"""The image formats: a module each, with what is done otherwise for its files."""
