@@ -16,7 +16,7 @@ FULL_NAME = re.compile(
 """The name of a module or of what it defines, such as `core/formats.FORMATS`."""
 MEMBER = re.compile(r"`([A-Z]\w+)\.(\w+)(?:\(\))?`")
 """The name of a member of a class."""
-FILE = re.compile(r"/test_\w+\.py$|\.toml$")
+FILE = re.compile(r"(?:^|/)test_\w+\.py$|\.toml$")
 """The end of what is a file of the tests, or of texts, and no module."""
 
 

@@ -77,6 +77,11 @@ class ThreadLimiter:
         self._limiter: CapacityLimiter | None = None
         self._unlimited: CapacityLimiter | None = None
 
+    @property
+    def in_use(self) -> int:
+        """The number of threads in use."""
+        return self._limiter.borrowed_tokens if self._limiter else 0
+
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `call` in a thread; cancelling the request does not interrupt it.
 
@@ -123,7 +128,7 @@ class SharedThreadLimiter:
     def __init__(self, threads: int) -> None:
         self._free = threads
         self._held = Counter[Hashable]()
-        self._threads = ThreadLimiter(threads)
+        self.threads = ThreadLimiter(threads)
 
     async def run(self, owner: Hashable, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `call` in a thread; cancelling the request does not interrupt it.
@@ -145,7 +150,7 @@ class SharedThreadLimiter:
         self._held[owner] += 1
         self._free -= 1
         try:
-            return await self._threads.run(call, *args, **kwargs)
+            return await self.threads.run(call, *args, **kwargs)
         finally:
             self._free += 1
             self._held[owner] -= 1
@@ -214,7 +219,7 @@ class FairThreadLimiter:
     def __init__(self, threads: int, max_waiting: int, max_wait_seconds: float = math.inf) -> None:
         self._idle = threads
         self._max_wait_seconds = max_wait_seconds
-        self._threads = ThreadLimiter(threads)
+        self.threads = ThreadLimiter(threads)
         self._queue = FairQueue[Event](max_waiting)
 
     async def run(
@@ -237,7 +242,7 @@ class FairThreadLimiter:
         else:
             await self._wait(*keys)
         try:
-            return await self._threads.run(call, *args, **kwargs)
+            return await self.threads.run(call, *args, **kwargs)
         finally:
             self._release()
 
@@ -357,3 +362,10 @@ class Executors:
         pool_threads = 2 * (rendering.processes + rendering.queue)
         self.variants = ThreadLimiter(rendering.processes + RESERVED_RENDERINGS)
         self.uploads = SharedThreadLimiter(pool_threads)
+
+    def threads_in_use(self) -> dict[str, int]:
+        """Return the number of threads in use by the kind of work."""
+        limited = {"passwords": self.passwords.threads, "uploads": self.uploads.threads}
+        for name in ("database", "files", "masters", "slow_writes", "dns", "probes", "metrics", "variants"):
+            limited[name] = getattr(self, name)
+        return {name: threads.in_use for name, threads in limited.items()}

@@ -21,6 +21,7 @@ from imagehost_core.settings import SQLITE
 from imagehost_server._executors import Executors
 from imagehost_server.auth.identity import PREFIXES, IdentityMiddleware, require_access
 from imagehost_server.background import running_sender
+from imagehost_server.background.load_monitor import monitored_load
 from imagehost_server.background.periodic import periodic_cleanup, periodic_log
 from imagehost_server.background.purge_sender import running_purge_sender
 from imagehost_server.background.webhook_sender import IDLE_POLL_SECONDS
@@ -171,6 +172,7 @@ def create_api(
                 running_purge_sender(host, poll_seconds),
                 periodic_cleanup(host, on_removed=counted.orphans_removed),
                 periodic_log(host.path),
+                monitored_load(executors, counted),
             ):
                 yield
         finally:

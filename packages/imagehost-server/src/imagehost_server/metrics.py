@@ -169,6 +169,14 @@ HTTP_CUT = _counter(
     "(`disconnected`), or lost its right to it (`revoked`).",
     "reason",
 )
+LOOP_LAG = _histogram(
+    "imagehost_event_loop_lag_seconds",
+    "How late the event loop of a process did what was due, measured once a second.",
+    _TRANSACTION_SECONDS,
+)
+THREADS_IN_USE = _gauge(
+    "imagehost_threads_in_use", "Threads of the server processes that are in use, by their work.", "work"
+)
 HTTP_CONNECTIONS = _gauge("imagehost_http_connections", "Open connections of clients.")
 IMAGE_LOOKUPS = _counter(
     "imagehost_image_lookups",
@@ -544,6 +552,12 @@ class Recorder:
     def connections(self, number: int) -> None:
         """Set the number of open connections of this process."""
         self._metrics[HTTP_CONNECTIONS].set(number)
+
+    def load(self, loop_lag_seconds: float, threads_in_use: Mapping[str, int]) -> None:
+        """Count how late the event loop was, and set the number of threads in use by their work."""
+        self._time(LOOP_LAG, loop_lag_seconds)
+        for work, number in threads_in_use.items():
+            self._metrics[THREADS_IN_USE].labels(work).set(number)
 
     def orphans_removed(self, images: int) -> None:
         """Count images whose files a crashed upload had left."""
