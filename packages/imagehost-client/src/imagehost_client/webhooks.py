@@ -29,7 +29,7 @@ ID, TIME, SIGNATURE = "webhook-id", "webhook-timestamp", "webhook-signature"
 
 @frozen(kw_only=True)
 class DeletedImage:
-    """A deleted image."""
+    """What the event of a deletion says of the image."""
 
     id: str
     album_id: int | None = None

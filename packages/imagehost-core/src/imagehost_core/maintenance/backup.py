@@ -110,7 +110,7 @@ class BackupResult:
 
 @frozen
 class BackupService:
-    """Backups of a host."""
+    """Writes backups and increments while the host is in use."""
 
     _layout: DataLayout = field(repr=False)
     _records: Repositories = field(repr=False)

@@ -86,7 +86,7 @@ class DeletedAccount:
 
 @frozen
 class AccountService:
-    """The accounts of a host."""
+    """Creates, lists, changes and deletes accounts, with their passwords, limits and signing secrets."""
 
     _records: Repositories = field(repr=False)
     _files: ImageFiles = field(repr=False)

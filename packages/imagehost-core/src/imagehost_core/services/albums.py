@@ -98,7 +98,7 @@ class DeletedAlbum:
 
 @frozen
 class AlbumService:
-    """The albums of a host."""
+    """Creates, lists, changes and deletes albums, with their images and share links."""
 
     _records: Repositories = field(repr=False)
     _files: ImageFiles = field(repr=False)

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @frozen
 class CachePurgeService:
-    """The cache purges of a host."""
+    """Leases the requests by which a shared cache forgets images, until it has confirmed them."""
 
     _records: Repositories = field(repr=False)
     _urls: UrlBuilder = field(repr=False)

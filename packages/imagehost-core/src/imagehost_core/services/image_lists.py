@@ -34,7 +34,7 @@ PageCache = ReadCache[tuple[AccountId | None, ImageListRequest], Page[Image]]
 
 @frozen
 class ImageLists:
-    """The lists of a host's images."""
+    """Lists the images of an account or of the gallery, filtered, ordered and in pages."""
 
     _records: Repositories = field(repr=False)
     _pages: PageCache = field(

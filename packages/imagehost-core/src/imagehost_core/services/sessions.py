@@ -27,7 +27,7 @@ MAX_SESSIONS = 1_000
 
 @frozen
 class SessionService:
-    """The sessions of a host."""
+    """Signs accounts in, and lists and ends their sessions."""
 
     _records: Repositories = field(repr=False)
     _principals: PrincipalCache = field(repr=False)

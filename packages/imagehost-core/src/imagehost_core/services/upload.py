@@ -59,7 +59,7 @@ UploadSource = StagedFile | str | os.PathLike[str] | bytes | bytearray | memoryv
 
 @frozen
 class UploadService:
-    """The uploads of a host."""
+    """Receives files, and stores each as an image with its derivatives."""
 
     _records: Repositories = field(repr=False)
     _files: ImageFiles = field(repr=False)

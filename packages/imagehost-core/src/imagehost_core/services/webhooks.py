@@ -60,7 +60,7 @@ class WebhookChanges(TypedDict, total=False):
 
 @frozen
 class WebhookService:
-    """The webhooks of a host."""
+    """Creates, lists, changes and deletes webhooks, and leases deliveries to senders."""
 
     _records: Repositories = field(repr=False)
     _files: ImageFiles = field(repr=False)

@@ -114,7 +114,7 @@ class Transaction(Queryable, Protocol):
 
 
 class Database(Queryable, Protocol):
-    """The database of a host."""
+    """What an engine does with the records of a host: read, write, lock, and copy."""
 
     @property
     def clock(self) -> Clock | None:

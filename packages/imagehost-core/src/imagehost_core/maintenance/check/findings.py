@@ -10,7 +10,7 @@ from attrs import frozen
 
 
 class FindingKind(StrEnum):
-    """The kinds of findings."""
+    """What can be wrong with a host."""
 
     DATABASE_CORRUPT = "database_corrupt"
     INVALID_RECORD = "invalid_record"

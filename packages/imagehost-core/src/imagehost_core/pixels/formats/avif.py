@@ -27,7 +27,7 @@ _TUNING: Mapping[str, object] = MappingProxyType({"advanced": {"color:tune": "ss
 
 
 class AvifCodec(Codec):
-    """The codec of AVIF."""
+    """Lossy, for variants and for derivatives with alpha; uploads do not accept it."""
 
     format = Format.AVIF
     plugin = "AVIF"

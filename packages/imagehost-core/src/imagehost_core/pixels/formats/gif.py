@@ -36,7 +36,7 @@ _GIF_KEPT_APPLICATIONS = (*LOOP_COUNTS, b"ICCRGBG1012")
 
 
 class GifCodec(Codec):
-    """The codec of GIF."""
+    """Of one palette; each frame stores the rectangle that changes."""
 
     format = Format.GIF
     plugin = "GIF"

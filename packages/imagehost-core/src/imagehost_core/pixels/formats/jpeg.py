@@ -56,7 +56,7 @@ _JPEG_LABELS = {(0xE1, b"Exif"): EXIF, (0xE2, b"ICC_PROFILE"): ICC}
 
 
 class JpegCodec(Codec):
-    """The codec of JPEG."""
+    """Lossy, by tables of quantisation; metadata is in segments before and between its scans."""
 
     format = Format.JPEG
     plugin = "JPEG"

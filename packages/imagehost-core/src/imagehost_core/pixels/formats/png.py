@@ -35,7 +35,7 @@ _PNG_TEXTS = (b"tEXt", b"zTXt", b"iTXt")
 
 
 class PngCodec(Codec):
-    """The codec of PNG."""
+    """Without loss, by a palette where that has the same pixels; each chunk has a checksum."""
 
     format = Format.PNG
     plugin = "PNG"

@@ -33,7 +33,7 @@ _WEBP_FRAME_HEADER_BYTES = 16
 
 
 class WebpCodec(Codec):
-    """The codec of WebP."""
+    """Lossy or without loss, also for each frame of an animation; metadata is in chunks."""
 
     format = Format.WEBP
     plugin = "WEBP"
