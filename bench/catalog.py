@@ -31,11 +31,12 @@ from imagehost_core.db.engines.sqlite_database import SqliteDatabase
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.environment import Environment
 from imagehost_core.events import DeletedImage
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, AlbumId, new_image_id
 from imagehost_core.models import Image, UrlBuilder
-from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.testing import FrozenClock
 from imagehost_core.webhooks import Attempt

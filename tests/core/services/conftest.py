@@ -15,7 +15,7 @@ from tests.postgres import PostgresServer
 from imagehost_core import ImageHost, Settings
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.context import HostContext, open_context
-from imagehost_core.services.unit_of_work import Environment
+from imagehost_core.environment import Environment
 from imagehost_core.settings import SQLITE, RenderingSettings
 from imagehost_core.testing import make_image, shared_executor
 

@@ -10,10 +10,10 @@ import pytest
 
 from imagehost_core import ImageHost
 from imagehost_core.context import open_context
+from imagehost_core.environment import Environment
 from imagehost_core.errors import BadRequestError, NotFoundError
 from imagehost_core.lists import ImageSort
 from imagehost_core.models import Album
-from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import ListSettings, RenderingSettings, Settings
 from imagehost_core.testing import make_image
 

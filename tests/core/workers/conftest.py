@@ -49,9 +49,13 @@ def executor(make_executor: Callable[..., ImageExecutor]) -> ImageExecutor:
 def run_task() -> RunTask:
     """Run a hostile task and return its result."""
 
-    def run_task(executor: ImageExecutor, action: str = "", data: bytes = b"", deadline: float = 60) -> str:
+    def run_task(
+        executor: ImageExecutor, action: str = "", data: bytes = b"", timeout_seconds: float = 60
+    ) -> str:
         call = TaskCall("act", (action,), str, lambda _result: 1)
-        result, blobs = executor.run(call, io.BytesIO(data), len(data), deadline=deadline, receive=b"".join)
+        result, blobs = executor.run(
+            call, io.BytesIO(data), len(data), timeout_seconds=timeout_seconds, receive=b"".join
+        )
         assert blobs == [data]
         return result
 

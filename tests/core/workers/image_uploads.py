@@ -12,11 +12,11 @@ from imagehost_core.workers.executor import ImageExecutor
 
 
 def ingest(
-    executor: ImageExecutor, job: IngestJob, data: bytes, *, deadline: float = 60, **options: Any
+    executor: ImageExecutor, job: IngestJob, data: bytes, *, timeout_seconds: float = 60, **options: Any
 ) -> tuple[IngestResult, list[bytes]]:
     """Return the blobs to store for an upload."""
     with TemporaryDirectory() as directory:
         result, paths = executor.ingest(
-            job, io.BytesIO(data), len(data), deadline=deadline, into=Path(directory), **options
+            job, io.BytesIO(data), len(data), timeout_seconds=timeout_seconds, into=Path(directory), **options
         )
         return result, [path.read_bytes() for path in paths]

@@ -18,14 +18,14 @@ class Task:
         self.now, self.waited, self.is_killed = 0.0, waited_before, False
         watchdog = Watchdog()
         watchdog.close()  # It runs no timers: the test does.
-        self.deadline = Deadline(watchdog, UNTIL, lambda: self.waited, self._kill, lambda: self.now)
+        self.timeout_seconds = Deadline(watchdog, UNTIL, lambda: self.waited, self._kill, lambda: self.now)
 
     def _kill(self) -> None:
         self.is_killed = True
 
     def is_killed_at(self, now: float, waited: float) -> bool:
         self.now, self.waited = now, waited
-        self.deadline.expire()
+        self.timeout_seconds.expire()
         return self.is_killed
 
 
@@ -34,8 +34,8 @@ def test_a_task_that_waited_for_a_core_is_not_ended_at_its_deadline_but_that_tim
     assert not task.is_killed_at(UNTIL, waited=5)
     assert not task.is_killed_at(UNTIL + 4.9, waited=5)
     assert task.is_killed_at(UNTIL + 5, waited=5)
-    assert not task.deadline.was_starved
-    assert not task.deadline.cancel()
+    assert not task.timeout_seconds.was_starved
+    assert not task.timeout_seconds.cancel()
 
 
 def test_a_task_that_had_a_core_all_the_time_is_ended_at_its_deadline() -> None:
@@ -47,12 +47,12 @@ def test_a_deadline_is_put_off_by_sixty_seconds_at_most_and_the_task_then_has_no
     assert MAX_EXTENSION_SECONDS == 60
     assert not task.is_killed_at(UNTIL + 59.9, waited=79)
     assert task.is_killed_at(UNTIL + 60, waited=79)
-    assert task.deadline.was_starved
+    assert task.timeout_seconds.was_starved
 
 
 def test_a_task_that_has_ended_is_not_killed() -> None:
     task = Task()
-    assert task.deadline.cancel()
+    assert task.timeout_seconds.cancel()
     assert not task.is_killed_at(UNTIL + 600, waited=0)
 
 

@@ -20,6 +20,7 @@ from imagehost_core.db.engines.database import PRINCIPALS
 from imagehost_core.db.engines.installation import read_record
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.engines import open_database, open_image_store, open_shared_state
+from imagehost_core.environment import Environment
 from imagehost_core.errors import InstallationError
 from imagehost_core.ids import Random
 from imagehost_core.limits import RateLimitCounters
@@ -28,7 +29,7 @@ from imagehost_core.models import UrlBuilder
 from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.services.principals import PrincipalCache
-from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import SQLITE, Settings
 from imagehost_core.storage import DataLayout, StagingArea
 from imagehost_core.storage.cache.eviction import evict_until

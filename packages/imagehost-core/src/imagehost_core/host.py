@@ -15,6 +15,7 @@ from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core._util.durable import translate_disk_errors
 from imagehost_core.context import HostContext, open_context
 from imagehost_core.endpoints import HostResolver, resolve_host
+from imagehost_core.environment import Environment
 from imagehost_core.errors import HostClosedError
 from imagehost_core.headers.camera import CameraData, read_camera_data
 from imagehost_core.headers.scanner import read_metadata
@@ -51,7 +52,7 @@ from imagehost_core.services.references import AlbumRef, ImageRef, Owner, image_
 from imagehost_core.services.rendering import Rendered, RenderingService
 from imagehost_core.services.sessions import SessionService
 from imagehost_core.services.signed_urls import UrlSigner
-from imagehost_core.services.unit_of_work import Environment, Subscriber
+from imagehost_core.services.unit_of_work import Subscriber
 from imagehost_core.services.upload import UploadService, UploadSource
 from imagehost_core.services.webhooks import WebhookService
 from imagehost_core.settings import Settings

@@ -29,9 +29,9 @@ from imagehost_core import (
     restore,
 )
 from imagehost_core.context import open_context
+from imagehost_core.environment import Environment
 from imagehost_core.errors import EngineUnavailableError
 from imagehost_core.observer import Measurement, StoreBytesTransferred, StoreRequestEnded
-from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import Settings, SettingsError, StorageSettings
 from imagehost_core.testing import make_image
 

@@ -17,12 +17,12 @@ from tests.waiting import PATIENCE, wait_until
 
 from imagehost_core import Image, ImageHost, Size, Transform, plan
 from imagehost_core.context import HostContext, open_context
+from imagehost_core.environment import Environment
 from imagehost_core.errors import ImageHostError, InternalError, NotFoundError, UnavailableError
 from imagehost_core.formats import Format
 from imagehost_core.ids import ImageId
 from imagehost_core.jobs import RenderJob
 from imagehost_core.services.rendering import RenderingService, cache_key
-from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import Settings
 from imagehost_core.steps import run_steps
 from imagehost_core.storage import MemoryBlobStore

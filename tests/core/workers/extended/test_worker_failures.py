@@ -29,12 +29,18 @@ THUMBNAIL = RenderJob(Plan(Size(3, 3), ORIGIN, ORIGIN, Size(3, 3)), Format.PNG, 
 LIMITS = SandboxLimits(memory_bytes=2**29)
 
 
-def upload(executor: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[IngestResult, list[bytes]]:
-    return ingest(executor, UPLOAD, data, deadline=deadline)
+def upload(
+    executor: ImageExecutor, data: bytes, *, timeout_seconds: float = 60
+) -> tuple[IngestResult, list[bytes]]:
+    return ingest(executor, UPLOAD, data, timeout_seconds=timeout_seconds)
 
 
-def render(executor: ImageExecutor, data: bytes, *, deadline: float = 60) -> tuple[RenderResult, bytes]:
-    return executor.render(THUMBNAIL, Format.WEBP, io.BytesIO(data), len(data), deadline=deadline)
+def render(
+    executor: ImageExecutor, data: bytes, *, timeout_seconds: float = 60
+) -> tuple[RenderResult, bytes]:
+    return executor.render(
+        THUMBNAIL, Format.WEBP, io.BytesIO(data), len(data), timeout_seconds=timeout_seconds
+    )
 
 
 def test_an_upload_returns_its_blobs(make_executor: MakeExecutor) -> None:
@@ -65,12 +71,12 @@ def test_a_render_returns_its_variant(make_executor: MakeExecutor) -> None:
     ],
 )
 def test_an_upload_that_the_decoder_cannot_process_is_invalid(
-    data: bytes, deadline: float, details: str, make_executor: MakeExecutor
+    data: bytes, timeout_seconds: float, details: str, make_executor: MakeExecutor
 ) -> None:
     executor = make_executor(limits=LIMITS)
     upload(executor, b"a valid upload first, so that the worker process is ready")
     with pytest.raises(ValidationError) as caught:
-        upload(executor, data, deadline=deadline)
+        upload(executor, data, timeout_seconds=timeout_seconds)
     assert details in caught.value.details
     assert upload(executor, b"and a valid upload after")
 
@@ -85,7 +91,7 @@ def test_a_worker_that_hangs_without_using_the_cpu_is_no_fault_of_the_file(
     with pytest.raises(
         UnavailableError, match="expected a worker to process the image but it hangs"
     ) as caught:
-        run(executor, b"sleep", deadline=0.5)
+        run(executor, b"sleep", timeout_seconds=0.5)
     assert isinstance(caught.value.__cause__, failures.WorkerHung)
     assert run(executor, b"and a valid image after")
 
@@ -96,7 +102,7 @@ def test_an_upload_that_may_need_more_memory_than_the_budget_says_so_and_not_a_t
     executor = make_executor(memory=MemorySettings(total_bytes=2**30))
     allowed = 2**30 - LIGHT_MEMORY_BYTES
     with pytest.raises(ValidationError) as caught:
-        ingest(executor, UPLOAD, b"image", deadline=60, cost=Cost(Lane.HEAVY, 2**31))
+        ingest(executor, UPLOAD, b"image", timeout_seconds=60, cost=Cost(Lane.HEAVY, 2**31))
     assert caught.value.details == (
         f"expected an image that can be processed with {allowed} bytes of memory "
         "(IMAGEHOST_RENDERING_MEMORY_BUDGET_BYTES) for the file but received one that needs more"
@@ -112,12 +118,12 @@ def test_an_upload_that_may_need_more_memory_than_the_budget_says_so_and_not_a_t
     ],
 )
 def test_a_render_that_fails_is_a_temporary_error(
-    data: bytes, deadline: float, details: str, make_executor: MakeExecutor
+    data: bytes, timeout_seconds: float, details: str, make_executor: MakeExecutor
 ) -> None:
     executor = make_executor(limits=LIMITS)
     render(executor, b"a valid image first, so that the worker process is ready")
     with pytest.raises(UnavailableError, match=details) as caught:
-        render(executor, data, deadline=deadline)
+        render(executor, data, timeout_seconds=timeout_seconds)
     assert caught.value.retry_after >= 1
     assert isinstance(caught.value.__cause__, failures.WorkerFailure)
     assert render(executor, b"and a valid image after")
@@ -136,7 +142,7 @@ def test_a_task_beyond_its_cpu_time_fails_long_before_its_deadline(
 ) -> None:
     executor = make_executor(limits=SandboxLimits(memory_bytes=2**29, task_cpu_seconds=0.2))
     with pytest.raises(error, match=details) as caught:
-        run(executor, b"spin", deadline=600)
+        run(executor, b"spin", timeout_seconds=600)
     assert isinstance(caught.value.__cause__, failures.CpuTimeExceeded)
     assert run(executor, b"and a valid image after")
 
@@ -174,7 +180,7 @@ def test_every_failure_has_an_error(
 
 
 def test_each_blob_of_an_upload_can_be_written_to_a_file(make_executor: MakeExecutor, tmp_path: Path) -> None:
-    result, paths = make_executor().ingest(UPLOAD, io.BytesIO(b"image"), 5, deadline=60, into=tmp_path)
+    result, paths = make_executor().ingest(UPLOAD, io.BytesIO(b"image"), 5, timeout_seconds=60, into=tmp_path)
     assert len(paths) == 1 + len(result.derivatives)
     assert [path.read_bytes() for path in paths] == [b"image"] * 3
     assert sorted(tmp_path.iterdir()) == sorted(paths)
@@ -184,7 +190,7 @@ def test_a_file_that_cannot_be_written_raises_its_error(make_executor: MakeExecu
     (tmp_path / "blob-1").write_bytes(b"another file")
     executor = make_executor()
     with pytest.raises(FileExistsError):
-        executor.ingest(UPLOAD, io.BytesIO(b"image"), 5, deadline=60, into=tmp_path)
+        executor.ingest(UPLOAD, io.BytesIO(b"image"), 5, timeout_seconds=60, into=tmp_path)
     assert (tmp_path / "blob-1").read_bytes() == b"another file"
     assert upload(executor, b"and a valid upload after")
 
@@ -200,7 +206,7 @@ def test_blobs_written_to_files_are_never_in_memory_whole(
     tracemalloc.start()
     try:
         with (tmp_path / "source").open("rb", buffering=0) as source:
-            _, paths = executor.ingest(UPLOAD, source, length, deadline=60, into=tmp_path / "blobs")
+            _, paths = executor.ingest(UPLOAD, source, length, timeout_seconds=60, into=tmp_path / "blobs")
         assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
     finally:
         tracemalloc.stop()

@@ -29,10 +29,12 @@ LIGHT, HEAVY = Lane.LIGHT, Lane.HEAVY
 JOB = RenderJob(plan(Size(10_000, 5_000), Transform(200)), Format.JPEG, 80)
 
 
-def run(executor: ImageExecutor, action: str, lane: Lane, deadline: float = 60) -> str:
+def run(executor: ImageExecutor, action: str, lane: Lane, timeout_seconds: float = 60) -> str:
     call = TaskCall("act", (action,), str, lambda _result: 1)
-    request = WorkerRequest(time.monotonic() + deadline, lane)
-    return executor.run(call, io.BytesIO(), 0, deadline=deadline, receive=b"".join, request=request)[0]
+    request = WorkerRequest(time.monotonic() + timeout_seconds, lane)
+    return executor.run(
+        call, io.BytesIO(), 0, timeout_seconds=timeout_seconds, receive=b"".join, request=request
+    )[0]
 
 
 class Sleepers:
@@ -45,7 +47,7 @@ class Sleepers:
 
     def _sleep(self, executor: ImageExecutor, lane: Lane) -> None:
         with pytest.raises(Exception):  # noqa: B017 - the executor is closed, or rejected the call
-            run(executor, "sleep", lane, deadline=600)
+            run(executor, "sleep", lane, timeout_seconds=600)
 
     def join(self) -> None:
         for thread in self._threads:
@@ -118,11 +120,11 @@ def test_a_light_upload_runs_beside_a_heavy_task_of_the_only_worker(task: str, t
     def stall(executor: ImageExecutor) -> None:
         if task == "heavy render":
             with pytest.raises(InternalError):
-                executor.render(JOB, Format.PNG, file, 9, deadline=600)
+                executor.render(JOB, Format.PNG, file, 9, timeout_seconds=600)
         else:
             with pytest.raises(InternalError):
                 executor.ingest(
-                    IngestJob(Format.PNG), file, 9, deadline=600, into=tmp_path, cost=Cost(HEAVY, 0)
+                    IngestJob(Format.PNG), file, 9, timeout_seconds=600, into=tmp_path, cost=Cost(HEAVY, 0)
                 )
 
     with ImageExecutor(1) as executor:
@@ -184,7 +186,7 @@ def test_in_a_long_queue_only_the_next_caller_is_woken(
 
     def stall() -> None:
         with pytest.raises(InternalError):
-            executor.render(JOB, Format.PNG, file, 9, deadline=600)
+            executor.render(JOB, Format.PNG, file, 9, timeout_seconds=600)
 
     threads = [threading.Thread(target=stall)]
     threads[0].start()

@@ -77,7 +77,7 @@ def test_as_many_tasks_run_at_a_time_as_the_size_allows(
     make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     executor = make_executor(2)
-    callers = [Caller(lambda: run_task(executor, "sleep", deadline=5)) for _ in range(3)]
+    callers = [Caller(lambda: run_task(executor, "sleep", timeout_seconds=5)) for _ in range(3)]
     wait_until(lambda: executor.load == PoolLoad(2, 0, 1))
     executor.close()
     assert {type(caller.join().error) for caller in callers} <= {failures.WorkerKilled, UnavailableError}
@@ -89,7 +89,7 @@ def test_a_task_beyond_its_deadline_is_killed(
 ) -> None:
     pid = int(run_task(executor, "pid"))
     with pytest.raises(failures.DeadlineExceeded) as caught:
-        run_task(executor, action, deadline=0.5)
+        run_task(executor, action, timeout_seconds=0.5)
     assert caught.value.seconds == 0.5
     assert has_exited(pid)
     assert int(run_task(executor, "pid")) != pid
@@ -104,7 +104,7 @@ def test_a_used_process_is_used_again_before_one_that_has_just_started(
     make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     executor = make_executor(2)
-    callers = [Caller(lambda: run_task(executor, "sleep", deadline=0.5)) for _ in range(2)]
+    callers = [Caller(lambda: run_task(executor, "sleep", timeout_seconds=0.5)) for _ in range(2)]
     for caller in callers:
         caller.join()
     wait_until(lambda: executor.load.idle == 2)
@@ -116,12 +116,12 @@ def test_a_call_beyond_the_queue_limit_is_rejected_at_once(
     make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     executor = make_executor(queue=1)
-    busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
+    busy = Caller(lambda: run_task(executor, "sleep", timeout_seconds=600))
     wait_until(lambda: executor.load.busy == 1)
-    waiting = Caller(lambda: run_task(executor, "pid", deadline=600))
+    waiting = Caller(lambda: run_task(executor, "pid", timeout_seconds=600))
     wait_until(lambda: executor.load.waiting == 1)
     with pytest.raises(UnavailableError, match="expected at most 1 requests to wait") as caught:
-        run_task(executor, "pid", deadline=600)
+        run_task(executor, "pid", timeout_seconds=600)
     assert caught.value.retry_after >= 1
     executor.close()
     assert isinstance(busy.join().error, failures.WorkerKilled)
@@ -132,7 +132,7 @@ def test_without_a_queue_a_call_can_wait_for_a_process_that_is_starting(
     make_executor: MakeExecutor, run_task: RunTask
 ) -> None:
     executor = make_executor(2, queue=0)
-    busy = [Caller(lambda: run_task(executor, "sleep", deadline=600)) for _ in range(2)]
+    busy = [Caller(lambda: run_task(executor, "sleep", timeout_seconds=600)) for _ in range(2)]
     wait_until(lambda: executor.load == PoolLoad(2, 0, 0))
     with pytest.raises(UnavailableError, match="expected at most 0 requests to wait"):
         run_task(executor)
@@ -142,19 +142,19 @@ def test_without_a_queue_a_call_can_wait_for_a_process_that_is_starting(
 
 @pytest.mark.parametrize("deadline", [0, -1])
 def test_a_deadline_in_the_past_counts_as_queued_too_long(
-    deadline: float, executor: ImageExecutor, run_task: RunTask
+    timeout_seconds: float, executor: ImageExecutor, run_task: RunTask
 ) -> None:
     run_task(executor)
     with pytest.raises(failures.QueuedTooLong):
-        run_task(executor, "sleep", deadline=deadline)
+        run_task(executor, "sleep", timeout_seconds=timeout_seconds)
 
 
 def test_waiting_counts_against_the_deadline(make_executor: MakeExecutor, run_task: RunTask) -> None:
     executor = make_executor()
-    busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
+    busy = Caller(lambda: run_task(executor, "sleep", timeout_seconds=600))
     wait_until(lambda: executor.load.busy == 1)
     with pytest.raises(UnavailableError, match="all were busy"):
-        run_task(executor, "pid", deadline=0.6)
+        run_task(executor, "pid", timeout_seconds=0.6)
     assert executor.load.waiting == 0
     executor.close()
     busy.join()
@@ -165,16 +165,16 @@ def test_a_call_that_waited_for_most_of_its_deadline_counts_as_queued_too_long(
 ) -> None:
     executor = make_executor()
     run_task(executor)
-    busy = Caller(lambda: run_task(executor, "sleep", deadline=3))
+    busy = Caller(lambda: run_task(executor, "sleep", timeout_seconds=3))
     wait_until(lambda: executor.load.busy == 1)
-    late = Caller(lambda: run_task(executor, "sleep", deadline=4))
+    late = Caller(lambda: run_task(executor, "sleep", timeout_seconds=4))
     assert isinstance(late.join().error, failures.QueuedTooLong)
     assert isinstance(busy.join().error, failures.DeadlineExceeded)
 
 
 def test_callers_are_served_in_order_of_arrival(make_executor: MakeExecutor, run_task: RunTask) -> None:
     executor, served = make_executor(), list[int]()
-    busy = Caller(lambda: run_task(executor, "sleep", deadline=1))
+    busy = Caller(lambda: run_task(executor, "sleep", timeout_seconds=1))
     wait_until(lambda: executor.load.busy == 1)
 
     class Source:
@@ -188,7 +188,7 @@ def test_callers_are_served_in_order_of_arrival(make_executor: MakeExecutor, run
             return b"x"
 
     def call(place: int) -> None:
-        executor.run(NOTHING, Source(place), 1, deadline=60, receive=b"".join)
+        executor.run(NOTHING, Source(place), 1, timeout_seconds=60, receive=b"".join)
 
     callers = []
     for place in range(8):
@@ -283,7 +283,7 @@ def test_closing_ends_every_process_and_closes_every_descriptor(
     ):
         with suppress(ImageHostError, failures.WorkerFailure):
             run_task(executor, action)
-    busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
+    busy = Caller(lambda: run_task(executor, "sleep", timeout_seconds=600))
     wait_until(lambda: executor.load.busy == 1)
     assert children() > processes
     executor.close()
@@ -301,7 +301,7 @@ def test_closing_waits_until_callers_have_released_their_worker_processes(
         time.sleep(0.3)
         return end(worker, grace)
 
-    busy = Caller(lambda: run_task(executor, "sleep", deadline=600))
+    busy = Caller(lambda: run_task(executor, "sleep", timeout_seconds=600))
     wait_until(lambda: executor.load.busy == 1)
     monkeypatch.setattr(Worker, "end", slow_end)
     executor.close()

@@ -33,7 +33,7 @@ def test_children_of_a_worker_process_are_killed_with_it(
     executor = make_executor(limits=SandboxLimits(seccomp=False))
     run_task(executor)
     with pytest.raises(failures.DeadlineExceeded):
-        run_task(executor, "fork_and_sleep", deadline=0.5)
+        run_task(executor, "fork_and_sleep", timeout_seconds=0.5)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,16 @@ def test_a_result_of_the_wrong_type_or_with_too_few_blobs_counts_as_a_crash(exec
             TaskCall("invalid_result", (), Size, lambda _result: 0),
             io.BytesIO(),
             0,
-            deadline=60,
+            timeout_seconds=60,
             receive=b"".join,
         )
     with pytest.raises(failures.WorkerCrashed):
         executor.run(
-            TaskCall("act", ("",), str, lambda _result: 2), io.BytesIO(), 0, deadline=60, receive=b"".join
+            TaskCall("act", ("",), str, lambda _result: 2),
+            io.BytesIO(),
+            0,
+            timeout_seconds=60,
+            receive=b"".join,
         )
 
 
@@ -119,7 +123,7 @@ def test_a_source_that_ends_early_is_an_error_and_the_next_call_succeeds(
     executor: ImageExecutor, run_task: RunTask
 ) -> None:
     with pytest.raises(InternalError) as caught:
-        executor.run(SLEEP, io.BytesIO(b"abc"), 4, deadline=60, receive=b"".join)
+        executor.run(SLEEP, io.BytesIO(b"abc"), 4, timeout_seconds=60, receive=b"".join)
     assert "expected 4 bytes but received 3" in str(caught.value.__cause__)
     assert run_task(executor, "", b"abc") == ""
 
@@ -130,13 +134,13 @@ def test_an_error_of_the_source_is_raised_unchanged(executor: ImageExecutor, run
             raise BrokenPipeError("the source is gone")
 
     with pytest.raises(BrokenPipeError, match="the source is gone"):
-        executor.run(SLEEP, BrokenSource(), 4, deadline=60, receive=b"".join)
+        executor.run(SLEEP, BrokenSource(), 4, timeout_seconds=60, receive=b"".join)
     assert run_task(executor, "", b"abc") == ""
 
 
 def test_bytes_after_the_image_in_the_source_are_not_read(executor: ImageExecutor) -> None:
     source = io.BytesIO(b"image and more")
-    assert executor.run(NOTHING, source, 5, deadline=60, receive=b"".join) == ("", [b"image"])
+    assert executor.run(NOTHING, source, 5, timeout_seconds=60, receive=b"".join) == ("", [b"image"])
     assert source.read() == b" and more"
 
 
@@ -206,7 +210,7 @@ def test_a_kill_after_the_result_does_not_fail_another_call(
 
     pid = int(run_task(executor, "pid"))
     monkeypatch.setattr(Worker, "kill", delayed_kill)
-    assert executor.run(NOTHING, Source(), 1, deadline=0.5, receive=b"".join) == ("", [b"x"])
+    assert executor.run(NOTHING, Source(), 1, timeout_seconds=0.5, receive=b"".join) == ("", [b"x"])
     # The timer has fired, but the kill is still to come: no other call may get this process.
     assert has_exited(pid)
     gate.set()

@@ -168,7 +168,7 @@ class MaintenanceService:
         if self._executor.is_healthy or self._executor.load.busy:
             return
         try:
-            self._executor.status(deadline=WORKER_SECONDS)
+            self._executor.status(timeout_seconds=WORKER_SECONDS)
         except UnavailableError:
             # Requests that came meanwhile may have taken them all.
             if not self._executor.load.busy:

@@ -14,6 +14,7 @@ from attrs import Factory, field, frozen
 from imagehost_core._util.fields import is_within, parse_choice, require_known
 from imagehost_core.db.engines.database import ALL_IMAGES, Queryable, ReadCache, Transaction
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.environment import Environment
 from imagehost_core.errors import (
     ConflictError,
     ErrorCollector,
@@ -28,7 +29,7 @@ from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, R
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import AccountRef, SessionRef, account_name_errors, session_id_of
-from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage.image_files import ImageFiles
 
 SECRET_BYTES = 32

@@ -15,6 +15,7 @@ from imagehost_core.db.engines.database import Queryable, SqlValue, Transaction
 from imagehost_core.db.repositories.albums import AlbumRepository
 from imagehost_core.db.repositories.images import ImageRepository
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.environment import Environment
 from imagehost_core.errors import (
     ErrorCollector,
     FieldError,
@@ -46,7 +47,7 @@ from imagehost_core.services.references import (
     get_account,
     parse_image_ids,
 )
-from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.tokens import TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, description_errors, has_visible_character, is_valid_text

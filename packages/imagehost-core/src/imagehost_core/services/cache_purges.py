@@ -19,9 +19,9 @@ from imagehost_core.cache_purges import (
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.db.repositories.cache_purges import count_waiting
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.environment import Environment
 from imagehost_core.models import UrlBuilder
 from imagehost_core.observer import CachePurgeAttempted
-from imagehost_core.services.unit_of_work import Environment
 from imagehost_core.settings import Settings
 
 LEASE_MARGIN = timedelta(seconds=30)

@@ -14,6 +14,7 @@ from attrs import field, frozen
 from imagehost_core._util.fields import require_known
 from imagehost_core.db.engines.database import Queryable
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.environment import Environment
 from imagehost_core.errors import (
     ConflictError,
     ErrorCollector,
@@ -43,7 +44,7 @@ from imagehost_core.services.principals import (
     principal_of,
 )
 from imagehost_core.services.references import KeyRef, Owner, get_account, key_id_of
-from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.tokens import PREFIX_LENGTH, TokenKind, new_token, parse_token, token_hash
 from imagehost_core.uploads import INVALID_TEXT, is_valid_text
 

@@ -200,7 +200,7 @@ class RenderingService:
                 source_format,
                 file,
                 length,
-                deadline=seconds,
+                timeout_seconds=seconds,
                 cost=Cost(request.lane, request.memory_bytes),
                 worker=worker,
             )

@@ -9,13 +9,14 @@ from attrs import field, frozen
 
 from imagehost_core.authorization import AuthorizedAccount
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.environment import Environment
 from imagehost_core.errors import NotFoundError, UnauthorizedError, quote_value
 from imagehost_core.ids import SessionId, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Page, Session, SessionWithToken
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import Owner, SessionRef, get_account, session_id_of
-from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import SessionSettings
 from imagehost_core.tokens import TokenKind, new_token, token_hash
 

@@ -91,7 +91,7 @@ def render(
             job,
             header.format,
             data,
-            deadline=RenderingSettings().render_timeout_seconds,
+            timeout_seconds=RenderingSettings().render_timeout_seconds,
             cost=render_cost(job, header.format, Size(*header.canvas_extent), header.frames),
         )
     etag = f'"{sha256(variant).hexdigest()[:32]}"'

@@ -7,7 +7,6 @@ the work for a request that is refused anyway.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -15,12 +14,11 @@ from datetime import datetime
 
 from attrs import field, frozen
 
-from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core.authorization import AuthorizedAccount, require_permission
 from imagehost_core.db.engines.database import Transaction
 from imagehost_core.db.repositories.outbox import OutboxRepository
 from imagehost_core.db.repositories.repositories import Repositories
-from imagehost_core.endpoints import HostResolver, resolve_host
+from imagehost_core.environment import Environment
 from imagehost_core.errors import NotFoundError
 from imagehost_core.events import (
     AlbumCreated,
@@ -30,9 +28,8 @@ from imagehost_core.events import (
     ImageDeleted,
     ImageUploaded,
 )
-from imagehost_core.ids import AccountId, Random, new_event_id
+from imagehost_core.ids import AccountId, new_event_id
 from imagehost_core.models import ALL_SCOPES, Account, Album, ApiKey, Image, Principal, Session
-from imagehost_core.observer import Observer, ignore
 from imagehost_core.resources import AlbumRecord, ImageRecord
 from imagehost_core.services.principals import principal_of
 
@@ -40,23 +37,6 @@ Subscriber = Callable[[Event], object]
 """A callback of the embedding program, called with each event."""
 
 log = logging.getLogger(__name__)
-
-
-@frozen
-class Environment:
-    """What a host takes from outside; by default from the system.
-
-    Attributes:
-        clock: The current time.
-        random: Unpredictable bytes.
-        resolve: The DNS lookup of webhook hosts.
-        observe: Receives measurements.
-    """
-
-    clock: Clock = utc_now
-    random: Random = os.urandom
-    resolve: HostResolver = resolve_host
-    observe: Observer = ignore
 
 
 @frozen

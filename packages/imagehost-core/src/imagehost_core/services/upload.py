@@ -21,6 +21,7 @@ from attrs import evolve, field, frozen
 from imagehost_core._util.durable import translate_disk_errors
 from imagehost_core._util.fields import parse_positive_int
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.environment import Environment
 from imagehost_core.errors import ErrorCollector, ImageHostError
 from imagehost_core.headers.camera import read_taken_at
 from imagehost_core.headers.header import ImageHeader
@@ -33,7 +34,7 @@ from imagehost_core.observer import UploadEnded
 from imagehost_core.services.albums import require_album
 from imagehost_core.services.idempotency import ResultRecorder
 from imagehost_core.services.references import AlbumRef, Owner, get_account
-from imagehost_core.services.unit_of_work import Environment, UnitOfWork, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from imagehost_core.settings import Settings
 from imagehost_core.storage import StagedFile
 from imagehost_core.storage.blob_store import MASTER, derivative_name, file_checksum
@@ -265,7 +266,7 @@ class UploadService:
                 job,
                 file,
                 header.end_offset,
-                deadline=self._settings.rendering.ingest_timeout_seconds,
+                timeout_seconds=self._settings.rendering.ingest_timeout_seconds,
                 into=directory,
                 cost=ingest_cost(
                     header.format,

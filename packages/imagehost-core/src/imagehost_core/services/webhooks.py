@@ -19,6 +19,7 @@ from imagehost_core.db.engines.database import Queryable, Transaction
 from imagehost_core.db.repositories import leases
 from imagehost_core.db.repositories.leases import LeasedDelivery as LeasedDelivery
 from imagehost_core.db.repositories.repositories import Repositories
+from imagehost_core.environment import Environment
 from imagehost_core.errors import ErrorCollector, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
@@ -26,7 +27,7 @@ from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, Webho
 from imagehost_core.observer import DeliveryAttempted
 from imagehost_core.resources import with_current_urls
 from imagehost_core.services.references import DeliveryRef, Owner, WebhookRef, get_account, webhook_id_of
-from imagehost_core.services.unit_of_work import Environment, UnitOfWorkFactory
+from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.settings import WebhookSettings
 from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.webhooks import (

@@ -172,21 +172,21 @@ class ImageExecutor:
         """The process IDs of all busy and idle worker processes, in ascending order."""
         return self._pool.worker_pids
 
-    def status(self, *, deadline: float = 10.0) -> SandboxStatus:
+    def status(self, *, timeout_seconds: float = 10.0) -> SandboxStatus:
         """Return the sandbox status of a worker process; the wait for it is not measured.
 
         Args:
-            deadline: Seconds to wait for a free one.
+            timeout_seconds: Seconds to wait for a free one.
 
         Raises:
             UnavailableError: None was free in time.
             InternalError: None can be started; the cause has the details.
         """
-        until = time.monotonic() + deadline
+        until = time.monotonic() + timeout_seconds
         with (
             failures.mapped_to(failures.RENDER_ERRORS),
             self._pool.acquire(WorkerRequest(until, Lane.LIGHT)) as worker,
-            self._using(worker, until, deadline),
+            self._using(worker, until, timeout_seconds),
         ):
             return worker.ready()
 
@@ -196,7 +196,7 @@ class ImageExecutor:
         source: Readable,
         length: int,
         *,
-        deadline: float,
+        timeout_seconds: float,
         into: Path,
         cost: Cost = HEAVY,
         flow: str = "",
@@ -207,7 +207,7 @@ class ImageExecutor:
             job: The formats, qualities and sizes to create.
             source: The upload; it is read in chunks from its current position.
             length: Length of the image in bytes. Bytes after it are not read.
-            deadline: Seconds, waiting included, after which the worker process is killed.
+            timeout_seconds: Seconds, waiting included, after which the worker process is killed.
             into: A directory to write each blob to as a file. After an error, some may be in it.
             cost: What the upload costs (`costs.ingest_cost`).
             flow: Who uploads: the uploads of a flow wait behind each other (`WorkerRequest.flow`).
@@ -222,11 +222,13 @@ class ImageExecutor:
             "ingest", (job,), IngestResult, lambda result: 1 + len(result.derivatives), job.format.value
         )
         request = WorkerRequest(
-            time.monotonic() + deadline, cost.lane, flow=flow, memory_bytes=cost.memory_bytes
+            time.monotonic() + timeout_seconds, cost.lane, flow=flow, memory_bytes=cost.memory_bytes
         )
         receive = _blob_writer(into)
         with failures.mapped_to(failures.UPLOAD_ERRORS):
-            return self.run(call, source, length, deadline=deadline, receive=receive, request=request)
+            return self.run(
+                call, source, length, timeout_seconds=timeout_seconds, receive=receive, request=request
+            )
 
     def render(
         self,
@@ -235,7 +237,7 @@ class ImageExecutor:
         source: Readable,
         length: int,
         *,
-        deadline: float,
+        timeout_seconds: float,
         cost: Cost = HEAVY,
         worker: Worker | None = None,
     ) -> tuple[RenderResult, bytes]:
@@ -246,7 +248,7 @@ class ImageExecutor:
             source_format: Format of the source.
             source: The stored image; it is read in chunks from its current position.
             length: Length of the source in bytes.
-            deadline: Seconds, waiting included, after which the worker process is killed.
+            timeout_seconds: Seconds, waiting included, after which the worker process is killed.
             cost: What the render costs (`costs.render_cost`).
             worker: The worker process from `wait`; without it, the call waits for one.
 
@@ -261,15 +263,17 @@ class ImageExecutor:
                 call,
                 source,
                 length,
-                deadline=deadline,
+                timeout_seconds=timeout_seconds,
                 receive=b"".join,
-                request=WorkerRequest(time.monotonic() + deadline, cost.lane, memory_bytes=cost.memory_bytes),
+                request=WorkerRequest(
+                    time.monotonic() + timeout_seconds, cost.lane, memory_bytes=cost.memory_bytes
+                ),
                 worker=worker,
             )
         return result, variant
 
     def render_upload(
-        self, job: RenderJob, fmt: Format, data: bytes, *, deadline: float, cost: Cost
+        self, job: RenderJob, fmt: Format, data: bytes, *, timeout_seconds: float, cost: Cost
     ) -> tuple[RenderResult, bytes]:
         """Render a file that is not stored, with the errors of an upload.
 
@@ -277,7 +281,7 @@ class ImageExecutor:
             job: The variant to render.
             fmt: The format of the file.
             data: The file.
-            deadline: Seconds, waiting included, after which the worker process is killed.
+            timeout_seconds: Seconds, waiting included, after which the worker process is killed.
             cost: What the render costs (`costs.render_cost`).
 
         Raises:
@@ -286,10 +290,15 @@ class ImageExecutor:
             InternalError: As for `ingest`.
         """
         call = TaskCall("render_upload", (job, fmt), RenderResult, lambda _result: 1, job.format.value)
-        request = WorkerRequest(time.monotonic() + deadline, cost.lane, memory_bytes=cost.memory_bytes)
+        request = WorkerRequest(time.monotonic() + timeout_seconds, cost.lane, memory_bytes=cost.memory_bytes)
         with failures.mapped_to(failures.UPLOAD_ERRORS):
             result, (variant,) = self.run(
-                call, BytesIO(data), len(data), deadline=deadline, receive=b"".join, request=request
+                call,
+                BytesIO(data),
+                len(data),
+                timeout_seconds=timeout_seconds,
+                receive=b"".join,
+                request=request,
             )
         return result, variant
 
@@ -347,7 +356,7 @@ class ImageExecutor:
         source: Readable,
         length: int,
         *,
-        deadline: float,
+        timeout_seconds: float,
         receive: Receive[Blob],
         request: WorkerRequest | None = None,
         worker: Worker | None = None,
@@ -358,7 +367,7 @@ class ImageExecutor:
             call: The task and its arguments.
             source: Input of the task; it is read in chunks from its current position.
             length: Length of the input in bytes.
-            deadline: Seconds, waiting included, after which the worker process is killed.
+            timeout_seconds: Seconds, waiting included, after which the worker process is killed.
             receive: Called with the chunks of each blob; it must consume them all.
             request: What to queue, without a key; by default a heavy task of no flow.
             worker: The worker process to use, which the caller releases; without it, one is acquired.
@@ -369,12 +378,12 @@ class ImageExecutor:
                 `InternalError` if the source is shorter than `length`.
             OSError: The source cannot be read, or `receive` cannot write.
         """
-        request = request or WorkerRequest(time.monotonic() + deadline)
+        request = request or WorkerRequest(time.monotonic() + timeout_seconds)
         self._require_memory(request)
         with (
             nullcontext(worker) if worker else self._acquired(request) as worker,
             self._observing_task(call.task, request.lane, call.format),
-            self._using(worker, request.until, deadline),
+            self._using(worker, request.until, timeout_seconds),
         ):
             try:
                 message, lengths = worker.request(call.task, messages.to_json(call.arguments), source, length)
@@ -387,7 +396,7 @@ class ImageExecutor:
                 worker.retired = True
                 raise failures.WorkerOutOfMemory(
                     "the task exceeded the sandbox's memory limit",
-                    deadline,
+                    timeout_seconds,
                     self._pool.spec.limits.memory_bytes,
                     "IMAGEHOST_RENDERING_MEMORY_LIMIT_BYTES",
                 )
@@ -440,7 +449,7 @@ class ImageExecutor:
             self._observe(TaskEnded(task, lane.value, fmt, time.monotonic() - started, outcome))
 
     @contextmanager
-    def _using(self, worker: Worker, until: float, deadline: float) -> Iterator[None]:
+    def _using(self, worker: Worker, until: float, timeout_seconds: float) -> Iterator[None]:
         """Use a ready worker process, and kill it when the deadline passes within the block."""
         timer = Deadline(
             self._pool.watchdog,
@@ -455,7 +464,7 @@ class ImageExecutor:
             if sandbox.unavailable and not self._pool.is_healthy:
                 log.warning("worker sandbox is incomplete: unavailable=%r", sandbox.unavailable)
             self._pool.is_healthy = True
-            had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * deadline > 0
+            had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * timeout_seconds > 0
             yield
         except WorkerLost as error:
             worker.retired = True
@@ -467,7 +476,7 @@ class ImageExecutor:
             overrun = failures.WorkerHung if timer.was_idle else failures.DeadlineExceeded
             too_late = overrun if is_too_slow else failures.QueuedTooLong
             kind = too_late if timed_out else self._classify_loss(error, exit_info)
-            seconds = self._cpu_seconds if kind is failures.CpuTimeExceeded else deadline
+            seconds = self._cpu_seconds if kind is failures.CpuTimeExceeded else timeout_seconds
             raise kind(exit_info.message, seconds) from error
         finally:
             # The deadline may have passed after the result: the process is then killed, or about to be.

@@ -86,7 +86,7 @@ class DerivativeRepairer:
                     job,
                     file,
                     image.size,
-                    deadline=self._timeout_seconds,
+                    timeout_seconds=self._timeout_seconds,
                     into=directory,
                     cost=ingest_cost(
                         image.format,
