@@ -99,14 +99,14 @@ class Account:
 
     def new_key(self) -> str:
         """Return the id of a new key."""
-        return self.host.keys.create(owner=OWNER).key.id
+        return self.host.keys.create(owner=OWNER).id
 
     def new_webhook(self) -> str:
         """Return the id of a new webhook; there are few, as an account may have 100."""
         for webhook in self.host.webhooks.list(owner=OWNER):
             if webhook.id != self.webhook:
                 self.host.webhooks.delete(webhook, owner=OWNER)
-        return self.host.webhooks.create(owner=OWNER, url=ENDPOINT).webhook.id
+        return self.host.webhooks.create(owner=OWNER, url=ENDPOINT).id
 
 
 Operation = Callable[[Account], Callable[[], object]]
@@ -172,7 +172,7 @@ def open_account(source: Path, directory: Path, images: int, stack: ExitStack) -
     data = Path(shutil.copytree(source, directory / str(images)))
     host = stack.enter_context(ImageHost.open(data, settings=SETTINGS))
     host.accounts.update(OWNER, quota_bytes=10**15)
-    webhook = host.webhooks.create(owner=OWNER, url=ENDPOINT).webhook.id
+    webhook = host.webhooks.create(owner=OWNER, url=ENDPOINT).id
     with closing(sqlite3.connect(data / "imagehost.sqlite3", isolation_level=None)) as database:
         for statement in (_EVENTS, _DELIVERIES):
             database.execute(statement, {"count": images, "webhook": webhook})

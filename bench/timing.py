@@ -83,7 +83,7 @@ def main() -> None:
             ("DELETE", f"/v1/images/{image.id}", f"/v1/images/{'0' * 16}"),
             ("GET", f"/img/{image.id}", f"/img/{'0' * 16}"),
             ("GET", f"/v1/albums/{album.id}", "/v1/albums/999999999"),
-            ("GET", f"/v1/keys/{key.key.id}", f"/v1/keys/{'0' * len(key.key.id)}"),
+            ("GET", f"/v1/keys/{key.id}", f"/v1/keys/{'0' * len(key.id)}"),
         ]
         for method, existing, missing in pairs:
             one, other = (timed_request(server.port, method, path, token) for path in (existing, missing))

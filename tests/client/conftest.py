@@ -29,7 +29,7 @@ from imagehost_client._base import BaseClient
 from imagehost_client._retry import RetryPolicy
 from imagehost_client.testing import PASSWORD_HASH, FakeImageHost, make_png
 from imagehost_core.errors import UnauthorizedError
-from imagehost_core.models import Image, LimitOverrides, Role
+from imagehost_core.models import AccountLimits, Image, Role
 
 if TYPE_CHECKING:
     from imagehost_client._cli.connection import CommandContext
@@ -75,7 +75,14 @@ def has_only_images_and_albums(host: FakeImageHost) -> bool:
     """Return whether a host has one account, as it was created, without what outlives its own deletion."""
     core = host.core
     (admin, *others) = core.accounts.list()
-    created = evolve(admin, name="admin", role=Role.OPERATOR, suspended_at=None, limits=LimitOverrides())
+    created = evolve(
+        admin,
+        name="admin",
+        role=Role.OPERATOR,
+        suspended_at=None,
+        limits=AccountLimits(),
+        quota_bytes=None,
+    )
     used = core.keys.list(owner=admin), core.webhooks.list(owner=admin)
     return not others and admin == created and not any(list(items) for items in used)
 

@@ -280,7 +280,7 @@ BAD_CALLS: dict[str, Bad] = {
         "accounts.create",
         ("", "correct horse"),
         {"role": "admin", "quota_bytes": -1},
-        **send("POST", "accounts", username="", password="correct horse", role="admin", quota_bytes=-1),
+        **send("POST", "accounts", name="", password="correct horse", role="admin", quota_bytes=-1),
         in_core=False,
     ),
     "accounts.update all": Bad(

@@ -37,6 +37,7 @@ TIMES = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.ju
 ENUM_LIKE = {
     "MemberStatus | str": st.sampled_from(MemberStatus) | st.text(),
     "BulkStatus | str": st.sampled_from(models.BulkStatus) | st.text(),
+    "DeliveryStatus | str": st.sampled_from(models.DeliveryStatus) | st.text(),
     "Role | str": st.sampled_from(models.Role) | st.text(),
     "tuple[EventKind | str, ...]": st.tuples(st.sampled_from(models.EventKind), st.just("album.deleted")),
     "FormatName": st.sampled_from(Format) | st.text(),
@@ -91,7 +92,7 @@ ALL = [
     models.DeletedAlbum,
     models.SessionWithToken,
     models.Session,
-    models.ManagedAccount,
+    models.Account,
     models.BulkResult,
     models.SignedImageUrl,
 ]
@@ -218,7 +219,7 @@ def test_secrets_are_redacted() -> None:
     assert key.token == "ihk_secret"
     now = datetime.now(UTC)
     account = models.AccountSummary(name="n", created_at=now)
-    session = models.SessionWithToken(token="ihs_secret", expires_at=now, account=account)
+    session = models.SessionWithToken(id="s", token="ihs_secret", expires_at=now, account=account)
     assert "ihs_secret" not in repr(session)
 
 

@@ -15,6 +15,7 @@ import httpx2
 from imagehost_client import (
     UNSET,
     Account,
+    AccountOverview,
     Album,
     ApiKey,
     ApiKeyWithToken,
@@ -31,7 +32,6 @@ from imagehost_client import (
     Image,
     ImageHostError,
     ImageStream,
-    ManagedAccount,
     Page,
     Pager,
     PublicAlbum,
@@ -80,13 +80,12 @@ def records(client: Client) -> None:
     assert_type(client.images.update(image, album_id=None, description=UNSET), Image)
     assert_type(client.images.delete(image).deleted, bool)
     assert_type(client.images.signed_url(image, w=3, expires_in=60), SignedUrl)
-    assert_type(client.images.update_many([image, "b"], album_id=None), list[BulkResult])
+    assert_type(client.images.update_many([image, "b"], album_id=None), tuple[BulkResult, ...])
     assert_type(client.images.delete_many(["a"])[0].error, BulkError | None)
     client.images.delete_many(image)  # type: ignore[arg-type]
     client.images.update_many(image, is_public=False)  # type: ignore[arg-type]
-    assert_type(
-        client.images.signed_urls([image, ("b", {"w": 3})], expires_in=60, fm="webp"), list[SignedImageUrl]
-    )
+    signed = client.images.signed_urls([image, ("b", {"w": 3})], expires_in=60, fm="webp")
+    assert_type(signed, tuple[SignedImageUrl, ...])
     assert_type(client.render(image, w=3, fm="avif"), Rendered)
     assert_type(client.render("a").data, bytes)
     assert_type(client.images.download(image, "a.png", w=3).path, Path | None)
@@ -131,13 +130,13 @@ def the_rest(client: Client) -> None:
     assert_type(client.keys.create("k").token, str)
     assert_type(client.webhooks.create("https://h", events=["image.uploaded"]), WebhookWithSecret)
     assert_type(client.webhooks.retry("w", "d"), WebhookDelivery)
-    assert_type(client.account(), Account)
+    assert_type(client.account(), AccountOverview)
     assert_type(client.account().quota.remaining, int | None)
-    assert_type(client.accounts.create("a", "b", role="operator", quota_bytes=None), ManagedAccount)
+    assert_type(client.accounts.create("a", "b", role="operator", quota_bytes=None), Account)
     assert_type(client.accounts.update(3, suspended=True, api_per_day=0).limits.api_per_day, int | None)
-    assert_type(client.accounts.list(), Pager[ManagedAccount])
+    assert_type(client.accounts.list(), Pager[Account])
     assert_type(client.sessions.list(), Pager[Session])
-    assert_type(client.sessions.delete("s"), models.SignedOut)
+    assert_type(client.sessions.delete("s"), models.Deleted)
     assert_type(client.change_password("a", "b"), models.PasswordChanged)
     assert_type(client.renew_signing_secret(), models.SigningSecretRenewed)
     assert_type(client.sessions.create("a", "b").account.name, str)
@@ -159,8 +158,8 @@ async def asynchronous(client: AsyncClient) -> None:
     async with client.images.stream("a") as stream:
         assert_type(stream, AsyncImageStream)
         assert_type([chunk async for chunk in stream], list[bytes])
-    assert_type(await client.images.delete_many(["a"]), list[BulkResult])
-    assert_type(await client.images.signed_urls(["a"]), list[SignedImageUrl])
+    assert_type(await client.images.delete_many(["a"]), tuple[BulkResult, ...])
+    assert_type(await client.images.signed_urls(["a"]), tuple[SignedImageUrl, ...])
     assert_type(client.images.list(), AsyncPager[Image])
     async for image in client.images.list():
         assert_type(image, Image)
@@ -168,8 +167,8 @@ async def asynchronous(client: AsyncClient) -> None:
         assert_type(page, Page[Album])
     assert_type(await client.gallery().first_page(), Page[PublicImage])
     assert_type(await client.keys.create("k"), ApiKeyWithToken)
-    assert_type(await client.account(), Account)
-    assert_type(await client.accounts.get(3), ManagedAccount)
+    assert_type(await client.account(), AccountOverview)
+    assert_type(await client.accounts.get(3), Account)
     assert_type(client.sessions.list(), AsyncPager[Session])
     assert_type(client.with_options(deadline=3), AsyncClient)
     async with client as entered:

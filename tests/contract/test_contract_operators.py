@@ -27,7 +27,8 @@ from imagehost_client import (
     UnauthorizedError,
     ValidationError,
 )
-from imagehost_client.models import AccountLimits, AccountSummary, AccountUsage, ManagedAccount, Session
+from imagehost_client.models import Account as AccountRecord
+from imagehost_client.models import AccountLimits, AccountSummary, AccountUsage, Session
 from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +54,7 @@ def operator_http(operator_account: Account, open_http: OpenHttp) -> httpx2.Asyn
     return open_http(operator_account.token)
 
 
-async def find(operator: AsyncClient, name: str) -> ManagedAccount:
+async def find(operator: AsyncClient, name: str) -> AccountRecord:
     """Return the account with a name."""
     accounts = [account async for account in operator.accounts.list(per_page=100)]
     return next(account for account in accounts if account.name == name)
@@ -189,7 +190,7 @@ async def test_operators_create_list_read_and_change_accounts(
 
 async def test_an_account_for_operators_has_all_fields(operator_http: httpx2.AsyncClient) -> None:
     record = (await data_of(operator_http.get("/accounts?per_page=1")))["accounts"][0]
-    assert record.keys() == members(ManagedAccount)
+    assert record.keys() == members(AccountRecord)
     assert record["limits"].keys() == {attribute.name for attribute in fields(AccountLimits)}
     assert record["usage"].keys() == {attribute.name for attribute in fields(AccountUsage)}
     own = await data_of(operator_http.get("/account"))

@@ -41,7 +41,7 @@ def arguments(host: ImageHost) -> dict[str, object]:
     album = host.albums.create(owner=account, name="A")
     key = host.keys.create(owner=account)
     share = host.albums.create_share(album, owner=account)
-    webhook = host.webhooks.create(owner=account, url="https://example.com/hook").webhook
+    webhook = host.webhooks.create(owner=account, url="https://example.com/hook")
     return {
         "account": account,
         "album": album,
@@ -57,7 +57,7 @@ def arguments(host: ImageHost) -> dict[str, object]:
         "images": [image],
         "ip_address": "192.0.2.1",
         "items": [{"image_id": image.id}],
-        "key": key.key,
+        "key": key,
         "load": SenderLoad(0),
         "name": "bob",
         "owner": account,
@@ -67,7 +67,7 @@ def arguments(host: ImageHost) -> dict[str, object]:
         "path": image.id,
         "purge": None,
         "resolved": host.delivery.resolve(image.id, "w=5"),
-        "session": host.sessions.create(account).session,
+        "session": host.sessions.create(account),
         "share": share,
         "share_token": share.token,
         "source": make_image(20, 10),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core.limits import DAY, HOUR, MINUTE
-from imagehost_core.models import LimitOverrides
+from imagehost_core.models import AccountLimits
 from imagehost_core.settings import (
     DeliverySettings,
     LimitSettings,
@@ -92,21 +92,21 @@ def test_every_window_has_the_unique_name_of_its_setting() -> None:
     assert set(names) <= {attribute.name for attribute in attrs.fields(LimitSettings)}
 
 
-@given(st.lists(st.none() | st.integers(0, 10**6), min_size=6, max_size=6))
+@given(st.lists(st.none() | st.integers(0, 10**6), min_size=5, max_size=5))
 def test_overrides_of_an_account_replace_the_hosts_limits(
     values: list[int | None],
 ) -> None:
-    names = [attribute.name for attribute in attrs.fields(LimitOverrides)]
+    names = [attribute.name for attribute in attrs.fields(AccountLimits)]
     host = LimitSettings(quota_bytes=5)
-    limits = host.for_account(LimitOverrides(**dict(zip(names, values, strict=True))))
+    limits = host.overridden(AccountLimits(**dict(zip(names, values, strict=True))))
     for name, value in zip(names, values, strict=True):
         assert getattr(limits, name) == (getattr(host, name) if value is None else value)
 
 
 def test_a_negative_override_raises_value_error() -> None:
-    for attribute in attrs.fields(LimitOverrides):
+    for attribute in attrs.fields(AccountLimits):
         with pytest.raises(ValueError, match=attribute.name):
-            LimitOverrides(**{attribute.name: -1})
+            AccountLimits(**{attribute.name: -1})
 
 
 @pytest.mark.parametrize("url", URLS)

@@ -174,7 +174,7 @@ def _new_account(host: ImageHost) -> Arguments:
 
 def _new_key(host: ImageHost) -> Arguments:
     key = host.keys.create(owner=OWNER, name="key")
-    return {"id": key.key.id, "token": key.token}
+    return {"id": key.id, "token": key.token}
 
 
 def _is_revoked(host: ImageHost, arguments: Arguments) -> bool:
@@ -188,7 +188,7 @@ def _is_revoked(host: ImageHost, arguments: Arguments) -> bool:
 def _new_webhook(host: ImageHost) -> Arguments:
     webhook = host.webhooks.create(owner=OWNER, url=URL, events=["album.created"])
     host.albums.create(owner=OWNER, name="a")
-    return {"id": webhook.webhook.id, "secret": webhook.secret}
+    return {"id": webhook.id, "secret": webhook.secret}
 
 
 def _webhook(host: ImageHost, arguments: Arguments) -> Any:
@@ -204,7 +204,7 @@ def _deliver(host: ImageHost, arguments: Arguments) -> None:
 
 def _is_delivered(host: ImageHost, arguments: Arguments) -> bool:
     (delivery,) = host.webhooks.deliveries(arguments["id"], owner=OWNER)
-    return delivery.state.value == "delivered"
+    return delivery.status == "delivered"
 
 
 def _garbage(host: ImageHost) -> Arguments:

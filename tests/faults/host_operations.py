@@ -77,11 +77,11 @@ def _upload(
 
 def _create_key(host: ImageHost, owner: str, scopes: list[str]) -> Any:
     created = host.keys.create(owner=owner, scopes=scopes)
-    return [created.key.id, created.token]
+    return [created.id, created.token]
 
 
 def _create_webhook(host: ImageHost, owner: str, events: list[str]) -> Any:
-    return host.webhooks.create(owner=owner, url="https://example.com/hook", events=events).webhook.id
+    return host.webhooks.create(owner=owner, url="https://example.com/hook", events=events).id
 
 
 def _statuses(results: Any) -> Any:

@@ -74,7 +74,7 @@ class View:
             name, usage = account.name, host.accounts.usage(account)
             is_suspended = account.suspended_at is not None
             numbers = (usage.images, usage.albums, usage.bytes)
-            accounts[name] = AccountState(account.limits.quota_bytes, is_suspended, numbers)
+            accounts[name] = AccountState(account.quota_bytes, is_suspended, numbers)
             images |= {image.id: image for image in host.images.iter(owner=account, per_page=7)}
             for album in host.albums.list(owner=account):
                 cover = None if album.cover is None else album.cover.id
@@ -94,7 +94,7 @@ class View:
                     page = host.webhooks.deliveries(
                         webhook, owner=account, per_page=100, cursor=cursor or None
                     )
-                    events.update((webhook.id, delivery.type) for delivery in page)
+                    events.update((webhook.id, delivery.event) for delivery in page)
                     cursor = page.next_cursor
         return cls(images, albums, accounts, keys, webhooks, events)
 

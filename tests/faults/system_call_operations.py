@@ -13,6 +13,7 @@ from attrs import define, field
 from tests.faults.conftest import staged_files, stored_ids
 
 from imagehost_core import Image, ImageHost, NotFoundError, Settings
+from imagehost_core.errors import InternalError
 from imagehost_core.maintenance.restore import restore
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
@@ -174,7 +175,7 @@ def delete_many(world: World) -> tuple[Operation, Check]:
                 del world.images[result.id]
         for result in results:
             if result.error is not None:
-                raise result.error
+                raise InternalError(result.error.details)
 
     def check(done: bool) -> None:
         check_deleted(world, deleted, True)

@@ -160,7 +160,7 @@ class HostMachine(ChangeRules):
         if image_id not in self.model.images:
             assert error_of(lambda: self.hosts[number].images.signed_url(image_id)) is NotFoundError
             return
-        url = urlsplit(self.hosts[number].images.signed_url(image_id, "w=9", expires_in=60))
+        url = urlsplit(self.hosts[number].images.signed_url(image_id, "w=9", expires_in=60).url)
         path = url.path.rpartition("/")[2]
         error = error_of(lambda: self.hosts[1 - number].delivery.resolve(path, url.query))
         assert error is (None if self.model.can_view(image_id, None, is_signed=True) else NotFoundError)

@@ -30,7 +30,7 @@ from tests.faults.webhook_server import run_webhook_server
 from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
-from imagehost_core.models import DeliveryState
+from imagehost_core.models import DeliveryStatus
 from imagehost_core.settings import RenderingSettings, Settings, WebhookSettings
 from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, RETRY_SCHEDULE
 from imagehost_server.testing import environment
@@ -136,7 +136,7 @@ def test_every_event_is_delivered_although_receivers_fail_and_senders_are_killed
     assert sorted(json.loads(zlib.decompress(body))["data"]["id"] for body in events.values()) == sorted(
         albums
     )
-    assert states == {DeliveryState.DELIVERED.value}
+    assert states == {DeliveryStatus.DELIVERED.value}
     assert receiver.accepted.keys() == events.keys()  # at least once each
     assert receiver.unverified == []
     assert receiver.bodies.keys() == events.keys()

@@ -204,7 +204,7 @@ class Walk:
         for images_public in (True, False, True):
             self._send("PATCH", "/v1/albums/{album_id}", ids, json={"images_public": images_public})
         self._send("PATCH", "/v1/webhooks/{webhook_id}", ids, json={"is_active": False})
-        signed = self.host.images.signed_url(ids["image_id"], owner="admin").partition("/img/")[2]
+        signed = self.host.images.signed_url(ids["image_id"], owner="admin").url.partition("/img/")[2]
         for path in ("/img/{image_id}", "/img/{image_id}.webp?w=4", f"/img/{signed}"):
             self._send("GET", path, ids)
         key = {"Authorization": f"Bearer {self.host.keys.create(owner='admin').token}"}
@@ -273,7 +273,7 @@ class Walk:
         host.accounts.set_password_hash("admin", hash_quickly(password))
         for previous in host.webhooks.list(owner="admin"):  # an account has at most 100
             host.webhooks.delete(previous, owner="admin")
-        webhook = host.webhooks.create(owner="admin", url=ENDPOINT).webhook
+        webhook = host.webhooks.create(owner="admin", url=ENDPOINT)
         album = host.albums.create(owner="admin", name="album")
         share = host.albums.create_share(album, owner="admin")
         return {
@@ -281,11 +281,11 @@ class Walk:
             "album_id": str(album.id),
             "delivery_id": host.webhooks.test(webhook, owner="admin").id,
             "image_id": host.upload(PNG, owner="admin", filename="a.png", album_id=album.id).id,
-            "key_id": host.keys.create(owner="admin").key.id,
+            "key_id": host.keys.create(owner="admin").id,
             "name": "sharex.sxcu",
             "share_id": share.id,
             "token": share.token or "",
-            "session_id": host.sessions.create(host.accounts.get("admin")).session.id,
+            "session_id": host.sessions.create(host.accounts.get("admin")).id,
             "webhook_id": webhook.id,
             "session": SignedIn(host),
             "png": PNG,

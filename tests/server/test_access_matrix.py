@@ -108,7 +108,7 @@ class Service:
         ids = {name: str(response.json()["data"]["id"]) for name, response in created.items()}
         account = self.host.accounts.get(user)
         ids |= {"webhook_id": webhook_id, "account_id": str(account.id)}
-        ids["session_id"] = self.host.sessions.create(account).session.id
+        ids["session_id"] = self.host.sessions.create(account).id
         return {**ids, "png": self.png, "user": user, "new_user": new_token(TokenKind.KEY)[:30]}
 
     def invalid_tokens(self) -> dict[str, str | None]:
@@ -117,9 +117,9 @@ class Service:
             expires_at = utc_now() - timedelta(minutes=30)
             expired = past.keys.create(owner="ann", expires_at=expires_at).token
         revoked = self.host.keys.create(owner="ann")
-        self.host.keys.delete(revoked.key.id, owner="ann")
+        self.host.keys.delete(revoked.id, owner="ann")
         ended = self.host.sessions.create(self.host.accounts.get("ann"))
-        self.host.sessions.delete(ended.session, owner="ann")
+        self.host.sessions.delete(ended, owner="ann")
         return {
             "none": None,
             "malformed": "rubbish",

@@ -238,7 +238,7 @@ def test_a_private_image_takes_the_slow_path(app: Application, private: Image, s
 def test_a_signed_url_of_a_private_image_is_sent_with_the_headers_for_other_origins(
     app: Application, host: ImageHost, private: Image
 ) -> None:
-    target = host.images.signed_url(private.id, "w=20").partition("/img/")[2]
+    target = host.images.signed_url(private.id, "w=20").url.partition("/img/")[2]
     response = via_fast_path(app, request_of(f"/img/{target}"))
     assert response is not None
     assert response.headers["cache-control"] == "private, no-store"
@@ -377,7 +377,7 @@ def test_responses_of_fast_and_slow_path_are_equal(
     lines = ["Host: a", *(line.format(tag=tag, session=session) for line in headers)]
     requested = private if is_private else image
     if query == SIGNED:
-        query = f"?{host.images.signed_url(requested.id, 'w=20').partition('?')[2]}"
+        query = f"?{host.images.signed_url(requested.id, 'w=20').url.partition('?')[2]}"
     request = request_of(f"{prefix}{requested.id}{extension}{query}", *lines, method=method)
     fast = via_fast_path(app, request, peer)
     if fast is not None:

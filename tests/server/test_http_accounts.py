@@ -64,7 +64,7 @@ def details(response: httpx2.Response) -> str:
 def test_an_operator_creates_gets_lists_and_updates_an_account(
     admin: httpx2.Client, server: RunningServer, anonymous: httpx2.Client
 ) -> None:
-    body: dict[str, Any] = {"username": "created", "password": PASSWORD, "quota_bytes": 9}
+    body: dict[str, Any] = {"name": "created", "password": PASSWORD, "quota_bytes": 9}
     created = admin.post("/v1/accounts", json={**body, "limits": {"api_per_hour": 0}})
     account = created.json()["data"]
     assert (created.status_code, created.headers["location"]) == (
@@ -150,9 +150,9 @@ def test_all_errors_of_an_update_are_reported_together(
 @pytest.mark.parametrize(
     ("body", "names"),
     [
-        ({"username": "a/b", "password": "short", "role": "x"}, ["username", "password", "role"]),
-        ({"username": 7, "password": "short", "role": "x"}, ["username", "password", "role"]),
-        ({"password": PASSWORD, "limits": {"api_per_day": -1}}, ["username", "api_per_day"]),
+        ({"username": "a/b", "password": "short", "role": "x"}, ["name", "password", "role"]),
+        ({"name": 7, "password": "short", "role": "x"}, ["name", "password", "role"]),
+        ({"password": PASSWORD, "limits": {"api_per_day": -1}}, ["name", "api_per_day"]),
     ],
 )
 def test_all_errors_of_a_new_account_are_reported_together(
@@ -214,7 +214,7 @@ def test_images_of_a_suspended_account_are_404_from_every_cache(
     image = operator.upload(png, owner=name)
     private = operator.upload(png, owner=name, is_public=False)
     url = f"/img/{image.id}.webp?w=50"
-    signed = operator.images.signed_url(private, "w=40").partition("/img/")[2]
+    signed = operator.images.signed_url(private, "w=40").url.partition("/img/")[2]
     etag = anonymous.get(url).headers["etag"]
     requests: list[tuple[str, str, dict[str, str]]] = [
         ("GET", url, {}),

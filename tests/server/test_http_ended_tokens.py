@@ -59,20 +59,20 @@ def call(operator: ImageHost, png: bytes) -> Callable[[Requirement], Caller]:
         role = Role.OPERATOR if requirement is SessionRequirement.OPERATOR else Role.USER
         account = host.accounts.create(name, password_hash=hashed, role=role)
         image = host.upload(png, owner=account, filename="a.png")
-        webhook = host.webhooks.create(owner=account, url=ENDPOINT, events=["album.updated"]).webhook
+        webhook = host.webhooks.create(owner=account, url=ENDPOINT, events=["album.updated"])
         ids: dict[str, Any] = {
             "png": png,
             "user": name,
             "new_user": f"{name}-new",
             "image_id": image.id,
             "album_id": str(host.albums.create(owner=account, name="a").id),
-            "key_id": host.keys.create(owner=account).key.id,
+            "key_id": host.keys.create(owner=account).id,
             "webhook_id": webhook.id,
             "account_id": str(account.id),
         }
         if isinstance(requirement, Scope):
             created = host.keys.create(owner=account, scopes=[requirement])
-            return Caller(host, account, ids, created.token, created.key.id)
+            return Caller(host, account, ids, created.token, created.id)
         return Caller(host, account, ids, host.sessions.create(account).token, "")
 
     return make

@@ -49,7 +49,7 @@ def test_a_session_gets_a_file_with_a_key_that_can_only_upload(
     key = operator.keys.list(owner="admin").items[0]
     assert (key.name, key.scopes, key.expires_at) == (
         INTEGRATIONS[name].program,
-        frozenset({Scope.IMAGES_WRITE}),
+        (Scope.IMAGES_WRITE,),
         None,
     )
     assert key.prefix in response.text

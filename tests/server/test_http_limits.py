@@ -17,8 +17,9 @@ from tests.server.conftest import hash_quickly
 from tests.server.in_process import serving
 from tests.waiting import PATIENCE
 
-from imagehost_core import AccountChanges, ImageHost
+from imagehost_core import ImageHost
 from imagehost_core.limits import FIRST_SIGN_IN_DELAY
+from imagehost_core.services.accounts import AccountProperties
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import FrozenClock
 from imagehost_core.tokens import TokenKind, new_token
@@ -78,7 +79,7 @@ def send(client: httpx2.Client) -> Send:
     return send
 
 
-def create_user(host: ImageHost, name: str, **limits: Unpack[AccountChanges]) -> str:
+def create_user(host: ImageHost, name: str, **limits: Unpack[AccountProperties]) -> str:
     """Create an account with its own limits; return a token."""
     host.accounts.create(name, password_hash=hash_quickly(PASSWORD), **limits)
     return host.keys.create(owner=name).token
@@ -190,7 +191,7 @@ def test_an_account_can_get_the_state_of_its_windows(send: Send, host: ImageHost
 
 
 def test_a_limit_of_0_is_unlimited_and_has_no_headers(send: Send, host: ImageHost) -> None:
-    unlimited: AccountChanges = {"api_per_minute": 0, "api_per_hour": 0, "api_per_day": 0}
+    unlimited: AccountProperties = {"api_per_minute": 0, "api_per_hour": 0, "api_per_day": 0}
     unlimited |= {"uploads_per_minute": 0, "bulk_ids_per_minute": 0, "quota_bytes": 0}
     token = create_user(host, "unlimited", **unlimited)
     responses = [send("GET", "/v1/account", token=token) for _ in range(70)]

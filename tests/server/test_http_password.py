@@ -144,7 +144,7 @@ def test_a_session_is_ended_by_its_id(sign_in: SignIn, operator: ImageHost) -> N
     assert other.get("/v1/account").status_code == 401
     assert one.delete(f"/v1/sessions/{session_id}").status_code == 404
     foreign = operator.sessions.create(operator.accounts.get("admin"))
-    assert one.delete(f"/v1/sessions/{foreign.session.id}").status_code == 404
+    assert one.delete(f"/v1/sessions/{foreign.id}").status_code == 404
     assert operator.authenticate(foreign.token).account.name == "admin"
 
 

@@ -15,10 +15,10 @@ def test_a_key_revoked_in_another_process_is_401_in_the_next_request(
     headers = {"Authorization": f"Bearer {created.token}"}
     with httpx2.Client(base_url=server.base_url, headers=headers) as client:
         assert [client.get("/images").status_code for _ in range(3)] == [200] * 3
-        operator.keys.update(created.key.id, owner="admin", scopes=["albums:read"])
+        operator.keys.update(created.id, owner="admin", scopes=["albums:read"])
         assert client.get("/images").status_code == 403
         assert client.get("/albums").status_code == 200
-        operator.keys.delete(created.key.id, owner="admin")
+        operator.keys.delete(created.id, owner="admin")
         assert client.get("/albums").status_code == 401
 
 
@@ -29,7 +29,7 @@ def test_a_session_ended_in_another_process_is_401_in_the_next_request(
     headers = {"Authorization": f"Bearer {created.token}"}
     with httpx2.Client(base_url=server.base_url, headers=headers) as client:
         assert [client.get("/keys").status_code for _ in range(3)] == [200] * 3
-        operator.sessions.delete(created.session, owner="admin")
+        operator.sessions.delete(created, owner="admin")
         assert client.get("/keys").status_code == 401
 
 

@@ -50,7 +50,7 @@ def parse_time(text: str) -> datetime:
 def test_sign_in_returns_a_token_with_all_scopes_and_an_expiry(
     session: dict[str, Any], signed_in: httpx2.Client
 ) -> None:
-    assert session.keys() == {"token", "expires_at", "account"}
+    assert session.keys() == {"id", "token", "expires_at", "account"}
     assert re.fullmatch(r"ihs_[0-9A-Za-z]{36}", session["token"])
     assert session["account"]["name"] == "ann"
     assert abs(parse_time(session["expires_at"]) - datetime.now(UTC) - timedelta(days=7)) < timedelta(
@@ -61,7 +61,10 @@ def test_sign_in_returns_a_token_with_all_scopes_and_an_expiry(
 
 
 def test_sign_out_ends_the_session_at_once(signed_in: httpx2.Client) -> None:
-    assert signed_in.delete("/v1/session").json() == {"success": True, "data": {"ended": True}}
+    sessions = signed_in.get("/v1/sessions").json()["data"]["sessions"]
+    (own,) = (session["id"] for session in sessions if session["is_current"])
+    data = {"id": own, "deleted": True}
+    assert signed_in.delete("/v1/session").json() == {"success": True, "data": data}
     assert signed_in.get("/v1/images").status_code == 401
     assert signed_in.delete("/v1/session").status_code == 401
 
@@ -297,6 +300,6 @@ def test_a_revoked_key_is_refused_at_once_in_every_process(
         with httpx2.Client(base_url=server.base_url, timeout=PATIENCE) as client:
             statuses = [client.get("/images", headers=bearer).status_code for _ in range(12)]
             assert set(statuses) == {200}
-            assert client.delete(f"/keys/{created.key.id}", headers=session_header).status_code == 200
+            assert client.delete(f"/keys/{created.id}", headers=session_header).status_code == 200
             statuses = [client.get("/images", headers=bearer).status_code for _ in range(30)]
             assert set(statuses) == {401}

@@ -122,7 +122,7 @@ def test_a_private_image_is_404_as_soon_as_the_session_has_ended_or_the_account_
         return client.get(f"/img/{image.id}{query}", headers=headers).status_code
 
     assert [status(session.token) for _ in range(2)] == [200, 200]
-    host.sessions.delete(session.session, owner=account)
+    host.sessions.delete(session, owner=account)
     assert status(session.token) == 404
     session = host.sessions.create(account)
     assert status(session.token) == 200

@@ -92,15 +92,15 @@ class World:
         image = host.upload(make_image(8, 8), owner=account, filename="a.png", album_id=album.id)
         with host.idempotency.begin(account, "key", "fingerprint") as request:
             request.complete(200, b"{}")
-        webhook = host.webhooks.create(owner=account, url="http://127.0.0.1:9/hook").webhook
+        webhook = host.webhooks.create(owner=account, url="http://127.0.0.1:9/hook")
         return Owned(
             account=account,
             image_id=image.id,
             album_id=album.id,
-            key_id=host.keys.create(owner=account).key.id,
+            key_id=host.keys.create(owner=account).id,
             webhook_id=webhook.id,
             delivery_id=host.webhooks.test(webhook, owner=account).id,
-            session_id=host.sessions.create(account).session.id,
+            session_id=host.sessions.create(account).id,
         )
 
     def authorize(self, account: Account, requirement: Requirement, *, by_key: bool) -> AuthorizedAccount:

@@ -14,7 +14,7 @@ from tests.open_host import open_host
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.db.repositories.leases import LeasedDelivery
-from imagehost_core.models import DeliveryState, Webhook, WebhookDelivery
+from imagehost_core.models import DeliveryStatus, Webhook, WebhookDelivery
 from imagehost_core.services.webhooks import MAX_SENDERS
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock
@@ -39,7 +39,7 @@ def attempt(status: int | None) -> Attempt:
 
 @pytest.fixture
 def webhook(host: ImageHost) -> Webhook:
-    return host.webhooks.create(owner="admin", url=URL, events=["album.created"]).webhook
+    return host.webhooks.create(owner="admin", url=URL, events=["album.created"])
 
 
 def fill(host: ImageHost, webhook: Webhook, count: int) -> None:
@@ -72,7 +72,7 @@ def test_a_late_failure_report_changes_nothing(
     assert only(host, webhook).attempts == 0
     host.webhooks.report([(now, attempt(200))])
     host.webhooks.report([(late, attempt(500))])
-    assert (only(host, webhook).state, only(host, webhook).attempts) == (DeliveryState.DELIVERED, 1)
+    assert (only(host, webhook).status, only(host, webhook).attempts) == (DeliveryStatus.DELIVERED, 1)
 
 
 def test_a_late_success_report_is_recorded(
@@ -80,9 +80,9 @@ def test_a_late_success_report_is_recorded(
 ) -> None:
     late, now = taken_over
     host.webhooks.report([(late, attempt(204))])
-    assert only(host, webhook).state is DeliveryState.DELIVERED
+    assert only(host, webhook).status is DeliveryStatus.DELIVERED
     host.webhooks.report([(now, attempt(500))])
-    assert only(host, webhook).state is DeliveryState.DELIVERED
+    assert only(host, webhook).status is DeliveryStatus.DELIVERED
 
 
 def test_an_expired_lease_is_not_released_again(
@@ -100,8 +100,8 @@ def test_a_failure_reported_after_cancellation_does_not_reschedule(host: ImageHo
     one, other = host.webhooks.lease(2)
     host.webhooks.report([(one, attempt(410))])
     host.webhooks.report([(other, attempt(500))])
-    states = {delivery.state for delivery in host.webhooks.deliveries(webhook.id, owner="admin")}
-    assert states == {DeliveryState.FAILED}
+    states = {delivery.status for delivery in host.webhooks.deliveries(webhook.id, owner="admin")}
+    assert states == {DeliveryStatus.FAILED}
     assert host.webhooks.next_due() is None
 
 
@@ -117,12 +117,12 @@ def test_a_manual_retry_of_a_disabled_webhook_is_attempted_once(host: ImageHost,
     fill(host, webhook, 1)
     host.webhooks.update(webhook.id, owner="admin", is_active=False)
     delivery = only(host, webhook)
-    assert delivery.state is DeliveryState.FAILED
+    assert delivery.status is DeliveryStatus.FAILED
     again = host.webhooks.retry(webhook.id, delivery.id, owner="admin")
-    assert again.state is DeliveryState.PENDING
+    assert again.status is DeliveryStatus.PENDING
     (due,) = host.webhooks.lease(1)
     host.webhooks.report([(due, attempt(500))])
-    assert (only(host, webhook).state, only(host, webhook).attempts) == (DeliveryState.FAILED, 1)
+    assert (only(host, webhook).status, only(host, webhook).attempts) == (DeliveryStatus.FAILED, 1)
 
 
 def test_the_last_failed_attempt_disables_the_webhook_and_cancels_the_rest(
@@ -208,7 +208,7 @@ def test_the_sender_slot_of_a_killed_process_is_free_at_once(
     tmp_path: Path, program: Callable[..., Program]
 ) -> None:
     with open_host(tmp_path, settings=SETTINGS) as host:
-        fill(host, host.webhooks.create(owner="admin", url=URL).webhook, 3)
+        fill(host, host.webhooks.create(owner="admin", url=URL), 3)
         process = program(DIE, tmp_path)
         assert process.read_line() == "0 3"
         with host.webhooks.sender_slot() as other:
@@ -236,7 +236,7 @@ def test_a_sender_works_without_a_slot_when_all_are_taken(
 def loaded() -> Iterator[tuple[ImageHost, list[Webhook]]]:
     clock = FrozenClock()
     with open_host(":memory:", settings=SETTINGS, clock=clock) as host:
-        created = [host.webhooks.create(owner="admin", url=URL).webhook for _ in range(5)]
+        created: list[Webhook] = [host.webhooks.create(owner="admin", url=URL) for _ in range(5)]
         yield host, created
 
 

@@ -63,7 +63,7 @@ def test_a_key_stops_at_once_in_every_process(
     for host in hosts:
         assert authenticate(host, created.token) is not None
         assert host.keys.authenticate_cached(created.token) is not None
-    change(hosts[0], created.key.id, "")
+    change(hosts[0], created.id, "")
     for host in hosts:
         assert host.keys.authenticate_cached(created.token) is None
         assert authenticate(host, created.token) is None
@@ -102,7 +102,7 @@ def test_a_session_ends_at_once_in_every_process(
     for host in hosts:
         assert authenticate(host, created.token) is not None
         assert host.keys.authenticate_cached(created.token) is not None
-    change(hosts[1], created.session.id, created.token)
+    change(hosts[1], created.id, created.token)
     for host in hosts:
         assert host.keys.authenticate_cached(created.token) is None
         assert authenticate(host, created.token) is None
@@ -112,7 +112,7 @@ def test_scopes_role_and_limits_change_at_once_in_every_process(hosts: tuple[Ima
     created = hosts[0].keys.create(owner="ann")
     for host in hosts:
         assert authenticate(host, created.token) is not None
-    hosts[0].keys.update(created.key.id, owner="ann", scopes=["images:read"])
+    hosts[0].keys.update(created.id, owner="ann", scopes=["images:read"])
     for host in hosts:
         assert getattr(authenticate(host, created.token), "scopes", None) == {Scope.IMAGES_READ}
     hosts[0].accounts.update("ann", role="operator")
@@ -156,7 +156,7 @@ def test_a_use_is_recorded_to_the_minute_by_every_process(
     for number in range(6):
         used_at = clock()
         assert authenticate(hosts[number % 2], created.token) is not None
-        assert hosts[0].keys.get(created.key.id, owner="ann").last_used_at == used_at
+        assert hosts[0].keys.get(created.id, owner="ann").last_used_at == used_at
         clock.advance(minutes=1)
 
 

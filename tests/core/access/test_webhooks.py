@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from tests.waiting import PATIENCE
 
 from imagehost_core import Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.endpoints import resolve_host
-from imagehost_core.models import DeliveryState
+from imagehost_core.models import DeliveryStatus
 from imagehost_core.services.webhooks import MAX_WEBHOOKS
 from imagehost_core.settings import Settings, WebhookSettings
 from imagehost_core.testing import FrozenClock, make_image
@@ -40,9 +41,10 @@ def test_a_webhook_is_stored_as_created(host: ImageHost) -> None:
     )
     assert created.secret.startswith("whsec_")
     assert created.secret not in repr(created)
-    assert host.webhooks.get(created.webhook.id, owner="admin") == created.webhook
-    assert created.webhook.events == ("image.uploaded",)
-    assert [hook.id for hook in host.webhooks.list(owner="admin")] == [created.webhook.id]
+    stored = host.webhooks.get(created.id, owner="admin")
+    assert attrs.asdict(created) == {**attrs.asdict(stored), "secret": created.secret}
+    assert created.events == ("image.uploaded",)
+    assert [hook.id for hook in host.webhooks.list(owner="admin")] == [created.id]
 
 
 @pytest.mark.parametrize(
@@ -60,9 +62,10 @@ def test_a_webhook_is_stored_as_created(host: ImageHost) -> None:
 )
 def test_an_invalid_webhook_is_422(host: ImageHost, fields: dict[str, Any]) -> None:
     created = host.webhooks.create(owner="admin", url=URL)
+    before = host.webhooks.get(created, owner="admin")
     with pytest.raises(ValidationError):
-        host.webhooks.update(created.webhook.id, owner="admin", **fields)
-    assert host.webhooks.get(created.webhook.id, owner="admin") == created.webhook
+        host.webhooks.update(created.id, owner="admin", **fields)
+    assert host.webhooks.get(created, owner="admin") == before
 
 
 def test_a_host_with_a_private_ip_address_is_422(host: ImageHost) -> None:
@@ -100,7 +103,7 @@ def test_a_name_server_that_does_not_respond_delays_no_webhook(monkeypatch: pyte
 def test_another_accounts_webhook_is_404(host: ImageHost) -> None:
     host.accounts.create("ann")
     created = host.webhooks.create(owner="admin", url=URL)
-    delivery = host.webhooks.test(created.webhook.id, owner="admin")
+    delivery = host.webhooks.test(created.id, owner="admin")
     for call in (
         host.webhooks.get,
         host.webhooks.update,
@@ -110,8 +113,8 @@ def test_another_accounts_webhook_is_404(host: ImageHost) -> None:
         host.webhooks.deliveries,
     ):
         with pytest.raises(NotFoundError):
-            call(created.webhook.id, owner="ann")
-    for ids in ((created.webhook.id, "x"), ("x", delivery.id)):
+            call(created.id, owner="ann")
+    for ids in ((created.id, "x"), ("x", delivery.id)):
         with pytest.raises(NotFoundError):
             host.webhooks.retry(*ids, owner="admin")
 
@@ -126,11 +129,11 @@ def test_an_account_has_at_most_100_webhooks(host: ImageHost) -> None:
 def test_an_inactive_webhook_is_sent_nothing(host: ImageHost) -> None:
     created = host.webhooks.create(owner="admin", url=URL)
     host.albums.create(owner="admin", name="Cats")
-    host.webhooks.update(created.webhook.id, owner="admin", is_active=False)
+    host.webhooks.update(created.id, owner="admin", is_active=False)
     host.albums.create(owner="admin", name="Dogs")
     assert host.webhooks.lease(10) == ()
     assert host.webhooks.next_due() is None
-    host.webhooks.update(created.webhook.id, owner="admin", is_active=True)
+    host.webhooks.update(created.id, owner="admin", is_active=True)
     host.albums.create(owner="admin", name="Birds")
     assert len(host.webhooks.lease(10)) == 1
 
@@ -150,7 +153,7 @@ def test_events_are_stored_only_where_a_webhook_is_subscribed_at_that_moment(hos
     assert stored_events(host) == []
     host.images.delete(image.id)
     assert stored_events(host) == ["image.deleted"]
-    host.webhooks.update(created.webhook.id, owner="admin", is_active=False)
+    host.webhooks.update(created.id, owner="admin", is_active=False)
     host.images.delete(host.upload(make_image(), owner="admin").id)
     assert stored_events(host) == ["image.deleted"]
 
@@ -158,9 +161,9 @@ def test_events_are_stored_only_where_a_webhook_is_subscribed_at_that_moment(hos
 def test_deleting_a_webhook_deletes_its_deliveries_and_events_but_not_those_of_others(
     host: ImageHost,
 ) -> None:
-    first = host.webhooks.create(owner="admin", url=URL).webhook
+    first = host.webhooks.create(owner="admin", url=URL)
     host.albums.create(owner="admin", name="Cats")
-    second = host.webhooks.create(owner="admin", url=URL).webhook
+    second = host.webhooks.create(owner="admin", url=URL)
     host.albums.create(owner="admin", name="Dogs")
     host.webhooks.delete(first.id, owner="admin")
     assert stored_events(host) == ["album.created"]
@@ -195,8 +198,8 @@ def test_each_delivery_is_leased_to_one_sender_at_a_time(host: ImageHost, clock:
     host.webhooks.report([(again, Attempt(at=clock(), status=204, duration_ms=1, response=""))])
     clock.advance(days=1)
     assert host.webhooks.lease(10) == ()
-    (delivery,) = host.webhooks.deliveries(created.webhook.id, owner="admin")
-    assert delivery.state is DeliveryState.DELIVERED
+    (delivery,) = host.webhooks.deliveries(created.id, owner="admin")
+    assert delivery.status is DeliveryStatus.DELIVERED
 
 
 def test_old_events_are_deleted_except_those_with_pending_deliveries(
@@ -209,8 +212,8 @@ def test_old_events_are_deleted_except_those_with_pending_deliveries(
     host.webhooks.report([(due, Attempt(at=clock(), status=200, duration_ms=1, response=""))])
     clock.advance(days=31)
     host.webhooks.delete_expired()
-    page = host.webhooks.deliveries(created.webhook.id, owner="admin")
-    assert [delivery.state for delivery in page] == [DeliveryState.PENDING]
+    page = host.webhooks.deliveries(created.id, owner="admin")
+    assert [delivery.status for delivery in page] == [DeliveryStatus.PENDING]
     assert page.total == 1
     assert list(host.check(quick=True)) == []
 
@@ -331,7 +334,7 @@ def test_a_kill_at_any_time_leaves_no_change_without_its_event_and_no_event_with
 
 
 def test_a_webhook_field_that_does_not_exist_is_a_type_error(host: ImageHost) -> None:
-    webhook = host.webhooks.create(owner="admin", url=URL).webhook
+    webhook = host.webhooks.get(host.webhooks.create(owner="admin", url=URL), owner="admin")
     changes: dict[str, Any] = {"disabled_reason": "none"}
     with pytest.raises(TypeError, match="disabled_reason"):
         host.webhooks.update(webhook, owner="admin", **changes)

@@ -108,9 +108,9 @@ def new_token(host: ImageHost, kind: str, owner: Account) -> tuple[str, str]:
     """Return the token of a new key or session, and its id."""
     if kind == "key":
         key = host.keys.create(owner=owner)
-        return key.token, key.key.id
+        return key.token, key.id
     session = host.sessions.create(owner)
-    return session.token, session.session.id
+    return session.token, session.id
 
 
 @pytest.mark.parametrize("change", IMAGE_CHANGES.values(), ids=IMAGE_CHANGES)
@@ -177,7 +177,7 @@ def test_a_signature_whose_key_was_renewed_is_refused_by_the_other_host(
 ) -> None:
     one, other = hosts
     image = one.upload(make_image(20, 16), owner=ann, is_public=False)
-    url = f"{image.id}?{urlsplit(one.images.signed_url(image, 'w=8', owner=ann)).query}"
+    url = f"{image.id}?{urlsplit(one.images.signed_url(image, 'w=8', owner=ann).url).query}"
     if is_read_meanwhile:
         _waiting[image.id.encode()] = lambda: one.accounts.renew_signing_secret("ann")
         assert is_delivered(other, url)

@@ -27,9 +27,9 @@ def furnish(host: ImageHost, stores: Stores, samples: Mapping[str, bytes]) -> No
     host.accounts.create("suspended")
     host.webhooks.create(owner="admin", url="https://example.com/hook", description="all events")
     rotated = host.webhooks.create(owner="second", url="https://example.org/hook", events=["image.uploaded"])
-    host.webhooks.rotate_secret(rotated.webhook.id, owner="second")
+    host.webhooks.rotate_secret(rotated.id, owner="second")
     host.keys.create(owner="admin", name="all")
-    host.keys.delete(host.keys.create(owner="second", name="old").key.id, owner="second")
+    host.keys.delete(host.keys.create(owner="second", name="old").id, owner="second")
     host.sessions.create(second, user_agent="Mozilla/5.0", ip_address="192.0.2.1")
     albums = [host.albums.create(owner="admin", name=f"album {n}", is_public=n % 2 == 0) for n in range(3)]
     host.albums.create_share(

@@ -168,8 +168,9 @@ def test_each_id_of_a_membership_request_has_its_result_in_order(host: ImageHost
     host.accounts.create("ann")
     new, member, foreign = upload(host), upload(host, album), upload(host, owner="ann")
     requested = [member, "nothing", new, foreign, new, "\0", "x" * 5_000]
-    now, results = host.albums.add_images(album.id, requested, owner="admin")
-    assert [(result.image_id, result.status) for result in results] == [
+    added = host.albums.add_images(album.id, requested, owner="admin")
+    now = added.album
+    assert [(result.image_id, result.status) for result in added.results] == [
         (member, "unchanged"),
         ("nothing", "not_found"),
         (new, "added"),
@@ -178,8 +179,9 @@ def test_each_id_of_a_membership_request_has_its_result_in_order(host: ImageHost
         ("x" * 5_000, "not_found"),
     ]
     assert (now.image_count, now.cover and now.cover.id) == (2, member)
-    now, results = host.albums.remove_images(album.id, [member, "nothing", foreign], owner="admin")
-    assert [result.status for result in results] == ["removed", "not_found", "not_found"]
+    removed = host.albums.remove_images(album.id, [member, "nothing", foreign], owner="admin")
+    now = removed.album
+    assert [result.status for result in removed.results] == ["removed", "not_found", "not_found"]
     assert (now.image_count, now.cover and now.cover.id) == (1, new)
     assert host.images.get(member).album_id is None
 
@@ -194,7 +196,8 @@ def test_an_image_that_moves_changes_both_albums(host: ImageHost, album: Album, 
     other = host.albums.create(owner="admin", name="Dogs")
     image_id = upload(host, other)
     heard.clear()
-    now, (result,) = host.albums.add_images(album.id, [image_id], owner="admin")
+    added = host.albums.add_images(album.id, [image_id], owner="admin")
+    now, (result,) = added.album, added.results
     assert (now.id, now.image_count, result.status) == (album.id, 1, "added")
     reported = [(event.data.id, event.data.image_count) for event in heard if isinstance(event, AlbumUpdated)]
     assert reported == [(album.id, 1), (other.id, 0)]

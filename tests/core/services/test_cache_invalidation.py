@@ -78,9 +78,9 @@ def new_token(host: ImageHost, kind: str, owner: Account) -> tuple[str, str]:
     """Return the token of a new key or session, and its id."""
     if kind == "key":
         key = host.keys.create(owner=owner)
-        return key.token, key.key.id
+        return key.token, key.id
     session = host.sessions.create(owner)
-    return session.token, session.session.id
+    return session.token, session.id
 
 
 @pytest.mark.parametrize("row", [TOKEN_ROW, ACCOUNT_ROW])
@@ -119,7 +119,7 @@ def test_scopes_limits_and_role_that_changed_while_the_principal_was_read_hold_n
     created = host.keys.create(owner=ann)
 
     def change() -> None:
-        host.keys.update(created.key, owner="ann", scopes=[Scope.IMAGES_READ])
+        host.keys.update(created, owner="ann", scopes=[Scope.IMAGES_READ])
         host.accounts.update("ann", api_per_minute=7, role="operator")
 
     hooks.after_row(ACCOUNT_ROW, change)
@@ -159,7 +159,7 @@ def test_a_signature_whose_key_is_renewed_while_it_is_read_is_refused(
     host: ImageHost, hooks: SqliteHooks, ann: Account
 ) -> None:
     image = host.upload(make_image(20, 16), owner=ann, is_public=False)
-    signed = urlsplit(host.images.signed_url(image, QUERY, owner=ann)).query
+    signed = urlsplit(host.images.signed_url(image, QUERY, owner=ann).url).query
     hooks.after_row(IMAGE_ROW, lambda: host.accounts.renew_signing_secret("ann"))
     host.delivery.resolve(image.id, signed)
     assert hooks.is_done

@@ -64,11 +64,11 @@ class Owned:
 @pytest.fixture
 def owned(host: ImageHost) -> Iterator[Owned]:
     account = host.accounts.create("ann")
-    webhook = host.webhooks.create(owner=account, url=URL, events=["album.created"]).webhook
+    webhook = host.webhooks.create(owner=account, url=URL, events=["album.created"])
     album = host.albums.create(owner=account, name="x")
     (delivery,) = host.webhooks.deliveries(webhook, owner=account)
     image = host.upload(make_image(12, 9), owner=account)
-    yield Owned(account, album, image, host.keys.create(owner=account).key.id, webhook, delivery)
+    yield Owned(account, album, image, host.keys.create(owner=account).id, webhook, delivery)
     with suppress(NotFoundError):
         host.accounts.delete(account)
 

@@ -78,8 +78,8 @@ def creators(host: ImageHost) -> dict[str, tuple[Call, Mapping[str, object]]]:
 
 def changers(host: ImageHost, image: Image) -> dict[str, tuple[Call, str | int, Mapping[str, object]]]:
     album = host.albums.create(owner="admin", name="one")
-    key = host.keys.create(owner="admin").key
-    webhook = host.webhooks.create(owner="admin", url="https://8.8.8.8/").webhook
+    key = host.keys.create(owner="admin")
+    webhook = host.webhooks.create(owner="admin", url="https://8.8.8.8/")
     return {
         "albums": (host.albums.update, album.id, INVALID_ALBUM),
         "images": (host.images.update, image.id, INVALID_IMAGE),
@@ -200,7 +200,7 @@ def test_a_key_field_of_another_type_is_422(host: ImageHost, field: str, value: 
 
 
 def test_a_key_field_that_does_not_exist_is_a_type_error(host: ImageHost) -> None:
-    key = host.keys.create(owner="admin").key
+    key = host.keys.create(owner="admin")
     with pytest.raises(TypeError, match="prefix"):
         host.keys.update(key, owner="admin", prefix="ihk_")  # type: ignore[call-arg]
 

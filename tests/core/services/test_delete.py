@@ -101,7 +101,7 @@ def test_a_deleted_image_is_gone_everywhere_and_deleting_it_again_is_404(
         host.render(image.id, query)
     delivery = host.delivery.resolve(image.id, "w=10")
     gone = host.images.delete(image.id, owner="admin")
-    assert (gone.id, gone.album_id) == (image.id, None)
+    assert (gone.id, gone.deleted) == (image.id, True)
     assert stored_files(folder) == before
     assert host.accounts.usage("admin").bytes == 0
     for ask in (

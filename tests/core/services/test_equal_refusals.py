@@ -66,12 +66,12 @@ def ann(host: ImageHost) -> Account:
 def foreign(host: ImageHost) -> Ids:
     """Private resources of another account."""
     owner = host.accounts.create("ben")
-    webhook = host.webhooks.create(owner=owner, url=URL, events=["album.created"]).webhook
+    webhook = host.webhooks.create(owner=owner, url=URL, events=["album.created"])
     album = host.albums.create(owner=owner, name="x", is_public=False)
     image = host.upload(make_image(12, 9), owner=owner, album_id=album.id, is_public=False)
     (delivery,) = host.webhooks.deliveries(webhook.id, owner=owner)
-    session = host.sessions.create(owner).session
-    return Ids(image.id, album.id, host.keys.create(owner=owner).key.id, session.id, webhook.id, delivery.id)
+    session = host.sessions.create(owner)
+    return Ids(image.id, album.id, host.keys.create(owner=owner).id, session.id, webhook.id, delivery.id)
 
 
 Operation = Callable[[ImageHost, Ids, Account], object]

@@ -163,7 +163,7 @@ def test_a_worker_process_that_the_pool_ends_is_not_measured_as_lost(
 
 
 def test_each_attempt_of_a_webhook_is_measured(host: ImageHost, recorder: Recorder) -> None:
-    webhook = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/").webhook
+    webhook = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
     for _ in range(2):
         host.webhooks.test(webhook, owner="admin")
     first, second = host.webhooks.lease(2)
@@ -229,7 +229,7 @@ def test_each_request_of_a_cache_purge_is_measured_and_the_images_that_wait_are_
 def test_statistics_have_the_totals_of_a_host(tmp_path: Path) -> None:
     now = [utc_now()]
     with ImageHost.open(tmp_path / "data", settings=SETTINGS, clock=lambda: now[0]) as host:
-        webhook = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/").webhook
+        webhook = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
         image = host.upload(make_image(), owner="admin")
         host.albums.create(owner="admin", name="a")
         now[0] += timedelta(seconds=90)
@@ -251,7 +251,7 @@ def test_statistics_have_the_totals_of_a_host(tmp_path: Path) -> None:
 def test_deliveries_of_a_suspended_account_are_not_due(tmp_path: Path) -> None:
     with ImageHost.open(tmp_path / "data", settings=SETTINGS) as host:
         host.accounts.create("bob")
-        webhook = host.webhooks.create(owner="bob", url="http://127.0.0.1:9/").webhook
+        webhook = host.webhooks.create(owner="bob", url="http://127.0.0.1:9/")
         host.webhooks.test(webhook, owner="bob")
         assert host.maintenance.statistics().database.due_deliveries == 1
         host.accounts.update("bob", suspended=True)

@@ -69,14 +69,14 @@ def test_a_renewed_secret_ends_all_signed_urls_of_its_account_everywhere(
     image, foreign = own_private(one, "ann"), own_private(one, "bob")
     urls = [one.images.signed_url(image), one.images.signed_url(image, "w=4", owner="ann")]
     kept = one.images.signed_url(foreign)
-    assert all(is_valid(host, url) for host in hosts for url in [*urls, kept])
+    assert all(is_valid(host, url.url) for host in hosts for url in [*urls, kept])
     one.accounts.renew_signing_secret("ann")
-    assert not any(is_valid(host, url) for host in hosts for url in urls)
-    assert all(is_valid(host, kept) for host in hosts)
+    assert not any(is_valid(host, url.url) for host in hosts for url in urls)
+    assert all(is_valid(host, kept.url) for host in hosts)
     renewed = other.images.signed_url(image)
-    assert all(is_valid(host, renewed) for host in hosts)
+    assert all(is_valid(host, renewed.url) for host in hosts)
     other.accounts.renew_signing_secret("ANN")
-    assert not any(is_valid(host, renewed) for host in hosts)
+    assert not any(is_valid(host, renewed.url) for host in hosts)
 
 
 def test_signing_out_and_a_new_password_keep_signed_urls_and_a_suspension_ends_them(
@@ -87,16 +87,16 @@ def test_signing_out_and_a_new_password_keep_signed_urls_and_a_suspension_ends_t
     session = one.sessions.create(one.accounts.get("ann"))
     owner = authorize(one.authenticate(session.token), Scope.IMAGES_READ)
     url = one.images.signed_url(image, owner=owner)
-    one.sessions.delete(session.session, owner="ann")
+    one.sessions.delete(session, owner="ann")
     one.accounts.set_password_hash("ann", "hash")
-    assert is_valid(one, url)
-    assert is_valid(other, url)
+    assert is_valid(one, url.url)
+    assert is_valid(other, url.url)
     one.accounts.update("ann", suspended=True)
-    assert not is_valid(other, url)
+    assert not is_valid(other, url.url)
     one.accounts.update("ann", suspended=False)
-    assert is_valid(other, url)
+    assert is_valid(other, url.url)
     one.accounts.delete("ann")
-    assert not is_valid(other, url)
+    assert not is_valid(other, url.url)
 
 
 def test_only_a_session_that_is_valid_renews_the_secret(hosts: tuple[ImageHost, ImageHost]) -> None:
@@ -104,10 +104,10 @@ def test_only_a_session_that_is_valid_renews_the_secret(hosts: tuple[ImageHost, 
     url = one.images.signed_url(own_private(one, "ann"))
     session = one.sessions.create(one.accounts.get("ann"))
     owner = authorize(one.authenticate(session.token), SessionRequirement.ONLY)
-    one.sessions.delete(session.session, owner="ann")
+    one.sessions.delete(session, owner="ann")
     with pytest.raises(Exception, match="valid now"):
         one.accounts.renew_signing_secret(owner)
-    assert is_valid(one, url)
+    assert is_valid(one, url.url)
     with pytest.raises(NotFoundError):
         one.accounts.renew_signing_secret("unknown")
 
@@ -119,21 +119,21 @@ def test_a_url_read_during_a_renewal_is_not_kept(hosts: tuple[ImageHost, ImageHo
     context = one._context
     with context.principals.invalidated_by(context.units.transaction(ann)) as transaction:
         context.records.accounts.set_signing_secret(transaction, ann.id, b"another")
-        path, query = urlsplit(url).path.removeprefix("/img/"), urlsplit(url).query
+        path, query = urlsplit(url.url).path.removeprefix("/img/"), urlsplit(url.url).query
         one.delivery.resolve(path, query)
         assert one.delivery.resolve_cached(path, query) is None
-    assert not is_valid(one, url)
-    assert not is_valid(other, url)
+    assert not is_valid(one, url.url)
+    assert not is_valid(other, url.url)
 
 
 def test_a_signed_transform_of_a_public_image_is_valid_after_changes_of_other_keys(opened: Opened) -> None:
     host = opened(settings=attrs.evolve(ONE_WORKER, delivery=DeliverySettings(require_signed=True)))
     ann = host.accounts.get_or_create("ann")
     url = host.images.signed_url(host.upload(make_image(8, 8), owner=ann), "w=4")
-    assert is_valid(host, url)
+    assert is_valid(host, url.url)
     # The image stays in memory, and the key of its account does not.
-    host.keys.delete(host.keys.create(owner=ann).key, owner=ann)
-    assert is_valid(host, url)
+    host.keys.delete(host.keys.create(owner=ann), owner=ann)
+    assert is_valid(host, url.url)
 
 
 @given(key_seconds=st.integers(1, 40_000_000), url_seconds=st.integers(1, 365 * 86_400))
@@ -146,5 +146,5 @@ def test_a_signed_url_outlives_no_key_that_made_it(
     (many,) = host.images.signed_urls([{"image_id": image.id}], owner=owner, expires_in=url_seconds)
     one = host.images.signed_url(image, owner=owner, expires_in=url_seconds)
     for url in (many, one):
-        expires = int(parse_qs(urlsplit(url).query)["exp"][0])
+        expires = int(parse_qs(urlsplit(url.url).query)["exp"][0])
         assert expires - int(clock().timestamp()) == min(key_seconds, url_seconds)

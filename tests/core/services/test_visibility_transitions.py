@@ -50,11 +50,11 @@ def update_many(host: ImageHost, image: Image, move: Move, options: Options) -> 
 
 def change_members(host: ImageHost, image: Image, move: Move, options: Options) -> int:
     if move.target is not None:
-        _, results = host.albums.add_images(move.target, [image], owner="admin", **options)
+        changed = host.albums.add_images(move.target, [image], owner="admin", **options)
     else:
         assert move.source is not None
-        _, results = host.albums.remove_images(move.source, [image], owner="admin", **options)
-    return sum(result.made_private for result in results)
+        changed = host.albums.remove_images(move.source, [image], owner="admin", **options)
+    return changed.made_private_count
 
 
 def delete(host: ImageHost, _image: Image, move: Move, options: Options) -> int:

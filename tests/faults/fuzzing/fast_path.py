@@ -118,7 +118,7 @@ def fixture() -> Fixture:
     words = {
         "id": public.id,
         "private": private.id,
-        "signed": host.images.signed_url(private.id, "w=20").partition("/img/")[2],
+        "signed": host.images.signed_url(private.id, "w=20").url.partition("/img/")[2],
         "tag": host.delivery.resolve(public.id, "w=20").etag,
         "session": host.sessions.create(owner).token,
     }

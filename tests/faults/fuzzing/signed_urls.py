@@ -85,7 +85,7 @@ def fixture() -> Fixture:
     valid = [host.images.signed_url(image.id, query, expires_in=3_600) for query in QUERIES]
     foreign = host.images.signed_url(other.id, "w=20")
     host.delivery.resolve(image.id, viewer=host.accounts.get("admin"))
-    urls = [url.partition("/img/")[2] for url in (*valid, foreign, expired)]
+    urls = [url.url.partition("/img/")[2] for url in (*valid, foreign, expired)]
     return Fixture(host, image, tuple(urls), frozenset(_signed(url, image) for url in urls[: len(valid)]))
 
 

@@ -254,7 +254,7 @@ def test_a_key_that_is_narrowed_while_the_form_arrives_causes_no_fetch(
         assert httpx2.get(
             f"{fetching.base_url}/images", headers={"Authorization": f"Bearer {key.token}"}
         ).is_success
-        host.keys.update(key.key.id, owner="admin", scopes=[Scope.IMAGES_READ])
+        host.keys.update(key.id, owner="admin", scopes=[Scope.IMAGES_READ])
         connection.send(body[-1:])
         assert connection.getresponse().status == 403
         connection.close()

@@ -110,7 +110,7 @@ def test_hostile_texts_are_text_on_the_pages_of_webhooks_and_operators() -> None
     session = SignedIn(host)
     webhook = host.webhooks.create(
         owner="admin", url="http://127.0.0.1:9/?\"'><script>", events=[], description=HOSTILE
-    ).webhook
+    )
     with (
         serving(host, SETTINGS) as origin,
         httpx2.Client(base_url=origin, headers=session.headers) as client,

@@ -111,17 +111,17 @@ PEOPLE = count()
 def person(host: ImageHost) -> Person:
     name = f"person-{next(PEOPLE)}"
     account = host.accounts.create(name, password_hash=hash_quickly(PASSWORD), role=Role.OPERATOR)
-    webhook = host.webhooks.create(owner=account, url=HOOK).webhook
+    webhook = host.webhooks.create(owner=account, url=HOOK)
     album = host.albums.create(owner=account, name="album")
     ids = {
         "account_id": str(account.id),
         "album_id": str(album.id),
         "delivery_id": host.webhooks.test(webhook, owner=account).id,
         "image_id": host.upload(PNG, owner=account, filename="a.png").id,
-        "key_id": host.keys.create(owner=account).key.id,
+        "key_id": host.keys.create(owner=account).id,
         "name": "sharex.sxcu",
         "share_id": host.albums.create_share(album, owner=account).id,
-        "session_id": host.sessions.create(account).session.id,
+        "session_id": host.sessions.create(account).id,
         "webhook_id": webhook.id,
     }
     return Person(host, SignedIn(host, name), ids)

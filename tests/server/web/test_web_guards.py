@@ -46,7 +46,7 @@ def secrets(host: ImageHost) -> Secrets:
     album = host.albums.create("Secret", owner="admin", is_public=False)
     image = host.upload(make_image(40, 30), owner="admin", album_id=album.id, is_public=False)
     share = host.albums.create_share(album, owner="admin", password_hash="a stored hash")
-    webhook = host.webhooks.create(owner="admin", url="https://8.8.8.8/").webhook
+    webhook = host.webhooks.create(owner="admin", url="https://8.8.8.8/")
     return Secrets(str(album.id), image.id, share.token or "", webhook.id, host.accounts.get("admin").id)
 
 

@@ -68,7 +68,7 @@ def test_a_key_is_created_with_the_scopes_of_its_preset_and_shown_once(
 
 def test_a_revoked_key_is_refused_at_once(host: ImageHost, owner: httpx2.Client, session: SignedIn) -> None:
     created = host.keys.create(owner="admin", name="old")
-    assert post(owner, session, f"/settings/keys/{created.key.id}/revoke").status_code == 303
+    assert post(owner, session, f"/settings/keys/{created.id}/revoke").status_code == 303
     with pytest.raises(UnauthorizedError):
         host.authenticate(created.token)
     assert post(owner, session, "/settings/keys/nothing/revoke").status_code == 404
@@ -162,7 +162,8 @@ def test_a_webhook_is_created_tested_rotated_changed_and_deleted(
 
 def test_webhooks_of_others_are_404s(host: ImageHost, owner: httpx2.Client, session: SignedIn) -> None:
     host.accounts.get_or_create("gina")
-    other = host.webhooks.create(owner="gina", url="http://127.0.0.1:9/hook").webhook
+    created = host.webhooks.create(owner="gina", url="http://127.0.0.1:9/hook")
+    other = host.webhooks.get(created, owner="gina")
     for action in ("", "/test", "/rotate-secret", "/delete", "/deliveries/x/retry"):
         assert (
             post(owner, session, f"{WEBHOOKS}/{other.id}{action}", url="http://127.0.0.1:9/").status_code
@@ -181,8 +182,9 @@ def test_an_operator_creates_and_changes_accounts(
     path = f"/admin/accounts/{account.id}"
     changes = {"role": "user", "uploads_per_minute": "5", "api_per_minute": "", "quota_bytes": "0"}
     assert post(owner, session, path, **changes).headers["location"] == f"{path}?done=saved"
-    limits = host.accounts.get("erika").limits
-    assert (limits.uploads_per_minute, limits.api_per_minute, limits.quota_bytes) == (5, None, 0)
+    changed = host.accounts.get("erika")
+    limits = changed.limits
+    assert (limits.uploads_per_minute, limits.api_per_minute, changed.quota_bytes) == (5, None, 0)
     token = host.sessions.create(account).token
     assert post(owner, session, path, suspended="true").status_code == 303
     with pytest.raises(UnauthorizedError):
@@ -318,7 +320,7 @@ def test_an_operator_sees_the_webhooks_that_failed_without_the_secrets_in_their_
     assert "disabled after failed deliveries" not in owner.get("/admin").text
     host.accounts.get_or_create("frank")
     url = "http://127.0.0.1:9/hooks/SECRET?token=SECRET"
-    failing = host.webhooks.create(owner="frank", url=url, events=[]).webhook
+    failing = host.webhooks.create(owner="frank", url=url, events=[])
     host.webhooks.create(owner="frank", url=f"{url}&working=1", events=[])
     host.webhooks.test(failing, owner="frank")
     with host.webhooks.sender_slot():

@@ -14,7 +14,7 @@ from jinja2 import Environment, nodes
 
 from imagehost_core.errors import BY_CODE
 from imagehost_core.lists import ImageSort
-from imagehost_core.models import DeliveryState, Role
+from imagehost_core.models import DeliveryStatus, Role
 from imagehost_server.web import catalog
 from imagehost_server.web.catalog import LANGUAGES, choose_language, texts_of
 from imagehost_server.web.pages.admin import LIMITS, TIERS
@@ -61,7 +61,7 @@ NAMED: dict[str, Iterable[object]] = {
     "settings.windows.": [*LIMITS, "bulk_ids_per_minute"],
     "webhooks.actions.": ("test", "rotate-secret", "delete"),
     "webhooks.confirm.": ("rotate-secret", "delete"),
-    "webhooks.states.": [state.value for state in DeliveryState],
+    "webhooks.states.": [state.value for state in DeliveryStatus],
 }
 """Texts whose names are values: the beginning of their keys, and all values."""
 SCRIPT_TEXT = re.compile(r"(?<![-\w])texts\.(\w+)")

@@ -29,7 +29,7 @@ def test_the_document_has_every_event_with_its_schema(anonymous: httpx2.Client) 
 def test_the_document_has_the_body_of_a_test(api: httpx2.Client) -> None:
     with open_host(clock=FrozenClock()) as host:
         hook = host.webhooks.create(owner="admin", url="https://192.0.43.8/")
-        host.webhooks.test(hook.webhook, owner="admin")
+        host.webhooks.test(hook, owner="admin")
         (leased,) = host.webhooks.lease(1)
     tree = api.get("/v1/openapi.json").json()
     schema = tree["webhooks"][TEST_EVENT]["post"]["requestBody"]["content"]["application/json"]["schema"]

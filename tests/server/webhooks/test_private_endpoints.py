@@ -21,7 +21,7 @@ from tests.server.webhooks.async_receiver import LOOPBACK_TOO, post
 
 from imagehost_core import ImageHost, Settings, ValidationError
 from imagehost_core.endpoints import Endpoint, require_public_address
-from imagehost_core.models import DeliveryState
+from imagehost_core.models import DeliveryStatus
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_server.background import WebhookSender
 from imagehost_server.http.outgoing import UnreachableError
@@ -136,7 +136,7 @@ def every_name_is_public() -> Iterator[None]:
 async def test_no_form_can_be_saved_even_if_its_name_has_a_public_address(host: ImageHost) -> None:
     webhooks = host.webhooks
     with every_name_is_public():
-        saved = webhooks.create(owner="admin", url="https://hooks.example.com/").webhook
+        saved = webhooks.create(owner="admin", url="https://hooks.example.com/")
     async with listening() as internal:
         with every_name_is_public():
             for form in FORMS:
@@ -176,14 +176,14 @@ async def test_a_name_that_resolves_to_an_internal_address_after_saving_reaches_
         with every_name_is_public():
             webhook = host.webhooks.create(
                 owner="admin", url=f"https://rebinding.example.com:{internal.port}/"
-            ).webhook
+            )
         host.webhooks.test(webhook.id, owner="admin")
         assert await WebhookSender(host, resolve=rebound).drain() == 1
     assert internal.connections == 0
     (delivery,) = host.webhooks.deliveries(webhook.id, owner="admin")
-    assert (delivery.state, delivery.last_status) == (DeliveryState.PENDING, None)
-    assert "public IP address" in delivery.last_response
-    assert address not in delivery.last_response
+    assert (delivery.status, delivery.response_status) == (DeliveryStatus.PENDING, None)
+    assert "public IP address" in (delivery.error or "")
+    assert address not in (delivery.error or "")
     host.webhooks.delete(webhook.id, owner="admin")
 
 

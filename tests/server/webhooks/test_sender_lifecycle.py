@@ -18,7 +18,7 @@ from tests.waiting import until
 from imagehost_core import ImageHost
 from imagehost_core.db.repositories.leases import LeasedDelivery
 from imagehost_core.errors import UnavailableError
-from imagehost_core.models import DeliveryState
+from imagehost_core.models import DeliveryStatus
 from imagehost_core.services.webhooks import LEASE_MARGIN, WebhookService
 from imagehost_core.testing import FrozenClock
 from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, Attempt, SenderLoad
@@ -187,7 +187,7 @@ async def test_results_that_could_not_be_reported_are_reported_later(
         host.albums.create(owner="admin", name="Cats")
         sender = WebhookSender(host)
         running = asyncio.create_task(sender.run())
-        await until(lambda: only_delivery(host, created.webhook).state is DeliveryState.DELIVERED)
+        await until(lambda: only_delivery(host, created).status is DeliveryStatus.DELIVERED)
         sender.stop()
         await running
     assert len(failed) == 1
@@ -238,9 +238,9 @@ async def test_a_stopped_sender_finishes_or_releases_attempts_in_flight(clock: F
             await reached.wait()
             sender.stop()
             await running
-        deliveries = host.webhooks.deliveries(created.webhook.id, owner="admin")
-        results = sorted((delivery.state, delivery.attempts) for delivery in deliveries)
-        assert results == [(DeliveryState.DELIVERED, 1), (DeliveryState.PENDING, 0)]
+        deliveries = host.webhooks.deliveries(created.id, owner="admin")
+        results = sorted((delivery.status, delivery.attempts) for delivery in deliveries)
+        assert results == [(DeliveryStatus.DELIVERED, 1), (DeliveryStatus.PENDING, 0)]
         assert len(host.webhooks.lease(10)) == 1  # released, not only expired
 
 
@@ -282,7 +282,7 @@ async def test_a_retry_that_a_clock_an_hour_ahead_put_off_is_sent_when_the_clock
         return b"HTTP/1.1 500 no\r\nContent-Length: 0\r\n\r\n" if count == 1 else OK
 
     async with receiving(fail_once) as receiver:
-        webhook = host.webhooks.create(owner="admin", url=receiver.url).webhook
+        webhook = host.webhooks.create(owner="admin", url=receiver.url)
         clock.now = right + timedelta(hours=1)
         sender = WebhookSender(host, idle_poll_seconds=0.01)
         running = asyncio.create_task(sender.run())

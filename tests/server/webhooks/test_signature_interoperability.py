@@ -121,11 +121,11 @@ def signed_requests() -> list[SignedRequest]:
         created = host.webhooks.create(owner="admin", url=receiver.url)
         album = host.albums.create(owner="admin", name="Katzen 🐈 été 描述")
         image = host.upload(make_image(), owner="admin", description="“É”\u2028\n<&>")
-        rotated = host.webhooks.rotate_secret(created.webhook.id, owner="admin")
+        rotated = host.webhooks.rotate_secret(created.id, owner="admin")
         # Earlier events are signed with both secrets too: signatures are made per attempt.
         host.albums.add_images(album.id, [image.id], owner="admin")
         host.images.delete(image.id)
-        host.webhooks.test(created.webhook.id, owner="admin")
+        host.webhooks.test(created.id, owner="admin")
         anyio.run(WebhookSender(host).drain)
     genuine = [
         SignedRequest(secret, headers, body)

@@ -23,7 +23,7 @@ from tests.waiting import wait_until
 from imagehost_client import webhooks
 from imagehost_core import Settings
 from imagehost_core.events import EVENT_TYPES, event_schemas
-from imagehost_core.models import DeliveryState
+from imagehost_core.models import DeliveryStatus
 from imagehost_core.services.webhooks import LEASE_MARGIN, MAX_WEBHOOKS
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image
@@ -110,9 +110,9 @@ def test_the_example_receiver_handles_each_event_once(workspace: Path, tmp_path:
     )
     with open_host(":memory:", settings=options) as host:
         created = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/")
-        rotated = host.webhooks.rotate_secret(created.webhook.id, owner="admin")
+        rotated = host.webhooks.rotate_secret(created.id, owner="admin")
         with example(workspace, tmp_path, f"{created.secret} {rotated.secret}") as (url, process):
-            host.webhooks.update(created.webhook.id, owner="admin", url=url)
+            host.webhooks.update(created.id, owner="admin", url=url)
             image = host.upload(make_image(), owner="admin")
             album = host.albums.create(owner="admin", name="Katzen 🐈")
             host.images.delete(image.id)
@@ -123,17 +123,17 @@ def test_the_example_receiver_handles_each_event_once(workspace: Path, tmp_path:
                 f"image.deleted {image.id}",
             }
             wait_until_done(tmp_path, 3)
-            deliveries = list(host.webhooks.deliveries(created.webhook.id, owner="admin"))
-            assert {(delivery.state, delivery.last_status) for delivery in deliveries} == {
-                (DeliveryState.DELIVERED, 204)
+            deliveries = list(host.webhooks.deliveries(created.id, owner="admin"))
+            assert {(delivery.status, delivery.response_status) for delivery in deliveries} == {
+                (DeliveryStatus.DELIVERED, 204)
             }
             # Each of them again: accepted, and not handled a second time.
             for delivery in deliveries:
-                host.webhooks.retry(created.webhook.id, delivery.id, owner="admin")
+                host.webhooks.retry(created.id, delivery.id, owner="admin")
             anyio.run(WebhookSender(host).drain)
-            retried = list(host.webhooks.deliveries(created.webhook.id, owner="admin"))
-            assert {(delivery.attempts, delivery.last_status) for delivery in retried} == {(2, 204)}
-            host.webhooks.test(created.webhook.id, owner="admin")
+            retried = list(host.webhooks.deliveries(created.id, owner="admin"))
+            assert {(delivery.attempts, delivery.response_status) for delivery in retried} == {(2, 204)}
+            host.webhooks.test(created.id, owner="admin")
             anyio.run(WebhookSender(host).drain)
             assert read(process) == "webhook.test None"
 

@@ -26,7 +26,7 @@ from imagehost_client._calls.images import get_image, list_images
 from imagehost_client._config import Config
 from imagehost_client._exchange import Sleep
 from imagehost_client.errors import ConfigurationError, ForbiddenError, NotFoundError
-from imagehost_client.models import Account, Image, Page
+from imagehost_client.models import AccountOverview, Image, Page
 
 if TYPE_CHECKING:
     from typing import Self
@@ -243,7 +243,7 @@ def identify(config: Config) -> Calls[Owner]:
         ImageHostError: The token is invalid, or the host was not reached.
     """
     try:
-        account: Account = yield get_account()
+        account: AccountOverview = yield get_account()
         name: str | None = account.account.name
     except ForbiddenError:
         name = None

@@ -158,34 +158,34 @@ class Operation(Method[P, Call[T]], Generic[P, T]):
 
 
 class BulkOperation(Method[P, Calls[R]], Generic[P, R]):
-    """A method that runs several calls, one after another, and returns the results of all in one list."""
+    """A method that runs several calls, one after another, and returns the results of all together."""
 
     @overload
     def __get__(self, instance: None, owner: type[object]) -> Self: ...
     @overload
     def __get__(
         self, instance: Owner, owner: type[object]
-    ) -> BoundMethod[P, list[R], list[RawResponse[ResultList[R]]]]: ...
+    ) -> BoundMethod[P, tuple[R, ...], tuple[RawResponse[ResultList[R]], ...]]: ...
     @overload
     def __get__(
         self, instance: AsyncOwner, owner: type[object]
-    ) -> AsyncBoundMethod[P, list[R], list[RawResponse[ResultList[R]]]]: ...
+    ) -> AsyncBoundMethod[P, tuple[R, ...], tuple[RawResponse[ResultList[R]], ...]]: ...
     def __get__(self, instance: Any, owner: type[object]) -> Any:
         """Return the method of a client or a resource."""
         if instance is None:
             return self
 
-        def run(calls: Calls[R]) -> list[R]:
-            return [item for call in calls for item in instance.runner.run(call).items]
+        def run(calls: Calls[R]) -> tuple[R, ...]:
+            return tuple(item for call in calls for item in instance.runner.run(call).items)
 
-        def run_raw(calls: Calls[R]) -> list[object]:
-            return [instance.runner.run_raw(call) for call in calls]
+        def run_raw(calls: Calls[R]) -> tuple[object, ...]:
+            return tuple(instance.runner.run_raw(call) for call in calls)
 
-        async def async_run(calls: Calls[R]) -> list[R]:
-            return [item for call in calls for item in (await instance.runner.run(call)).items]
+        async def async_run(calls: Calls[R]) -> tuple[R, ...]:
+            return tuple([item for call in calls for item in (await instance.runner.run(call)).items])
 
-        async def async_run_raw(calls: Calls[R]) -> list[object]:
-            return [await instance.runner.run_raw(call) for call in calls]
+        async def async_run_raw(calls: Calls[R]) -> tuple[object, ...]:
+            return tuple([await instance.runner.run_raw(call) for call in calls])
 
         if inspect.iscoroutinefunction(instance.runner.run):
             return self.bind(instance, async_run, async_run_raw)
@@ -193,7 +193,7 @@ class BulkOperation(Method[P, Calls[R]], Generic[P, R]):
 
     def result(self, call: str) -> str:
         """Return the method's return annotation for the function's."""
-        return call.replace("Calls[", "list[")
+        return call.replace("Calls[", "tuple[").replace("]", ", ...]")
 
 
 class Listing(Method[P, Call[Page[T]]], Generic[P, T]):

@@ -11,14 +11,15 @@ from typing import BinaryIO, Final, Literal, Protocol, TypedDict, runtime_checka
 from attrs import frozen
 
 from imagehost_client.models import (
+    Account,
     Album,
     ApiKey,
     Format,
     Image,
-    ManagedAccount,
     PublicImage,
     Role,
     Session,
+    SessionWithToken,
     Webhook,
     WebhookDelivery,
 )
@@ -79,9 +80,9 @@ AlbumRef = int | str | Album
 """An album, or its id."""
 KeyRef = str | ApiKey
 """An API key, or its id."""
-SessionRef = str | Session
+SessionRef = str | Session | SessionWithToken
 """A session, or its id."""
-AccountRef = int | str | ManagedAccount
+AccountRef = int | str | Account
 """An account, or its id."""
 WebhookRef = str | Webhook
 """A webhook, or its id."""

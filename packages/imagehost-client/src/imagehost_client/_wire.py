@@ -21,6 +21,7 @@ from imagehost_client.errors import (
 )
 from imagehost_client.models import (
     BulkStatus,
+    DeliveryStatus,
     EventKind,
     Format,
     FormatName,
@@ -293,7 +294,7 @@ def _converter() -> Converter:
     converter.register_structure_hook(str, _text)
     converter.register_structure_hook(datetime, _parse_datetime)
     converter.register_structure_hook(FormatName, _member_or_text(Format))
-    for kind in (MemberStatus, BulkStatus, EventKind, Role):
+    for kind in (MemberStatus, BulkStatus, DeliveryStatus, EventKind, Role):
         converter.register_structure_hook(kind | str, _member_or_text(kind))
     converter.register_structure_hook_factory(
         is_result, lambda kind: make_dict_structure_fn(kind, converter, meta=override(omit=True))

@@ -19,6 +19,7 @@ from attrs import field, fields, frozen, has
 __all__ = [
     "Account",
     "AccountLimits",
+    "AccountOverview",
     "AccountSummary",
     "AccountUsage",
     "Album",
@@ -30,6 +31,7 @@ __all__ = [
     "BulkStatus",
     "Deleted",
     "DeletedAlbum",
+    "DeliveryStatus",
     "DownloadedImage",
     "EventKind",
     "EventName",
@@ -38,7 +40,6 @@ __all__ = [
     "Image",
     "ImageHead",
     "Links",
-    "ManagedAccount",
     "Member",
     "MemberStatus",
     "Membership",
@@ -59,7 +60,6 @@ __all__ = [
     "Session",
     "SessionWithToken",
     "SignedImageUrl",
-    "SignedOut",
     "SignedUrl",
     "SigningSecretRenewed",
     "Webhook",
@@ -341,7 +341,7 @@ class SignedUrl(Result):
     """A delivery URL that needs no token until it expires."""
 
     url: str
-    expires_at: datetime | None = None
+    expires_at: datetime
 
 
 @frozen(kw_only=True)
@@ -585,14 +585,10 @@ class Session(Result):
 class SessionWithToken(Result):
     """A session with its token, which has all scopes and manages API keys; `repr` hides the token."""
 
+    id: str
     token: str = field(repr=False)
     expires_at: datetime
     account: AccountSummary
-
-
-@frozen(kw_only=True)
-class SignedOut(Result):
-    """The result of ending a session."""
 
 
 @frozen(kw_only=True)
@@ -658,7 +654,7 @@ class RateLimitWindow:
 
 
 @frozen(kw_only=True)
-class Account(Result):
+class AccountOverview(Result):
     """The caller's account with its usage, quota and rate limits."""
 
     account: AccountSummary
@@ -682,7 +678,7 @@ class AccountLimits:
 
 
 @frozen(kw_only=True)
-class ManagedAccount(Result):
+class Account(Result):
     """An account, as operators see it.
 
     Attributes:
@@ -734,6 +730,14 @@ class WebhookWithSecret(Webhook):
     secret: str = field(repr=False)
 
 
+class DeliveryStatus(StrEnum):
+    """The outcome of a webhook delivery."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
 @frozen(kw_only=True)
 class WebhookDelivery(Result):
     """The delivery of one event to one webhook.
@@ -754,7 +758,7 @@ class WebhookDelivery(Result):
     webhook_id: str
     event_id: str
     event: EventKind | str
-    status: str
+    status: DeliveryStatus | str
     attempts: int
     next_attempt_at: datetime | None = None
     created_at: datetime

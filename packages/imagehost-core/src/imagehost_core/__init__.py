@@ -37,14 +37,13 @@ _EXPORTS = {
     "maintenance.restore": "restore",
     "markup": "PictureKeywords SrcsetKeywords",
     "models": """
-        Account AccountUsage Album AlbumShare ApiKey ApiKeyWithToken DeliveryState GalleryPage Image
-        ImageChanges ImageInfo LimitOverrides Links Page Principal PublicAlbum Role Scope Session
+        Account AccountLimits AccountOverview AccountUsage Album AlbumShare ApiKey ApiKeyWithToken
+        DeliveryStatus Image ImageChanges ImageInfo Links Page Principal PublicAlbum Role Scope Session
         SessionWithToken UrlBuilder Webhook WebhookDelivery WebhookWithSecret
     """,
     "services.rendering": "Rendered",
     "services.accounts": "AccountChanges",
     "services.keys": "KeyChanges",
-    "services.rate_limiter": "AccountOverview",
     "services.webhooks": "WebhookChanges",
     "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef Owner SessionRef WebhookRef",
     "services.standalone": "inspect render",
@@ -78,14 +77,13 @@ if TYPE_CHECKING:
     from imagehost_core.maintenance.restore import restore
     from imagehost_core.markup import PictureKeywords, SrcsetKeywords
     from imagehost_core.models import (
-        Account, AccountUsage, Album, AlbumShare, ApiKey, ApiKeyWithToken, DeliveryState, GalleryPage, Image,
-        ImageChanges, ImageInfo, LimitOverrides, Links, Page, Principal, PublicAlbum, Role, Scope,
+        Account, AccountLimits, AccountOverview, AccountUsage, Album, AlbumShare, ApiKey, ApiKeyWithToken,
+        DeliveryStatus, Image, ImageChanges, ImageInfo, Links, Page, Principal, PublicAlbum, Role, Scope,
         Session, SessionWithToken, UrlBuilder, Webhook, WebhookDelivery, WebhookWithSecret,
     )  # fmt: skip
     from imagehost_core.services.rendering import Rendered
     from imagehost_core.services.accounts import AccountChanges
     from imagehost_core.services.keys import KeyChanges
-    from imagehost_core.services.rate_limiter import AccountOverview
     from imagehost_core.services.webhooks import WebhookChanges
     from imagehost_core.services.references import (
         AccountRef, AlbumRef, DeliveryRef, ImageRef, KeyRef, Owner, SessionRef, WebhookRef,
@@ -102,14 +100,14 @@ if TYPE_CHECKING:
     # isort: on
 
 __all__ = [
-    "AUTO", "Account", "AccountChanges", "AccountOverview", "AccountRef", "AccountUsage", "Album",
-    "AlbumRef", "AlbumShare", "ApiKey", "ApiKeyWithToken", "Auto", "BadRequestError", "BaseUrlError",
-    "BlobStore", "CameraData", "ConflictError", "Decision", "DeliveryRef", "DeliveryState", "Event",
-    "FieldError", "Finding", "Fit", "ForbiddenError", "Format", "GalleryPage", "GarbageReport",
+    "AUTO", "Account", "AccountChanges", "AccountLimits", "AccountOverview", "AccountRef", "AccountUsage",
+    "Album", "AlbumRef", "AlbumShare", "ApiKey", "ApiKeyWithToken", "Auto", "BadRequestError", "BaseUrlError",
+    "BlobStore", "CameraData", "ConflictError", "Decision", "DeliveryRef", "DeliveryStatus", "Event",
+    "FieldError", "Finding", "Fit", "ForbiddenError", "Format", "GarbageReport",
     "HostClosedError",
     "Image", "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError", "ImageInfo",
     "ImageListKeywords", "ImageRef", "ImageSort", "InsufficientStorageError", "InternalError",
-    "KeyChanges", "KeyRef", "LimitOverrides", "Links", "LocalBlobStore", "MemoryBlobStore",
+    "KeyChanges", "KeyRef", "Links", "LocalBlobStore", "MemoryBlobStore",
     "NotFoundError", "Owner", "Page", "PageKeywords", "PayloadTooLargeError", "PictureKeywords", "Plan",
     "Principal", "PublicAlbum", "RateLimitError", "Rendered", "Role", "Scope", "Session", "SessionRef",
     "SessionWithToken", "Settings", "Size", "SrcsetKeywords", "Transform", "TransformKeywords",

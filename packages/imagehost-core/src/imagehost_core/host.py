@@ -36,7 +36,7 @@ from imagehost_core.markup import (
     srcset,
     variant_url,
 )
-from imagehost_core.models import GalleryPage, Image, Principal, UrlBuilder
+from imagehost_core.models import AccountOverview, Image, Page, Principal, Quota, UrlBuilder
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.services.access import SigningKeys
 from imagehost_core.services.accounts import AccountService
@@ -47,7 +47,7 @@ from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.services.idempotency import IdempotencyService, SubOperation
 from imagehost_core.services.images import ImageService
 from imagehost_core.services.keys import KeyService
-from imagehost_core.services.rate_limiter import AccountOverview, RateLimiter
+from imagehost_core.services.rate_limiter import RateLimiter
 from imagehost_core.services.references import AlbumRef, ImageRef, Owner, image_id_of
 from imagehost_core.services.rendering import Rendered, RenderingService
 from imagehost_core.services.sessions import SessionService
@@ -257,16 +257,18 @@ class ImageHost:
             NotFoundError: There is no such account.
         """
         account = self.accounts.get(owner)
+        usage = self.accounts.usage(account)
+        quota = self.rate_limiter.limits_of(account).quota_bytes
         return AccountOverview(
             account=account,
-            usage=self.accounts.usage(account),
-            quota_bytes=self.rate_limiter.limits_of(account).quota_bytes,
+            usage=usage,
+            quota=Quota(bytes=quota, remaining=max(0, quota - usage.bytes)) if quota else Quota(),
             limits=self.rate_limiter.windows(account),
         )
 
     def gallery(
         self, *, album_id: AlbumRef | None = None, q: str | None = None, **page: Unpack[PageKeywords]
-    ) -> GalleryPage:
+    ) -> Page[Image]:
         """Return a page of public images, newest first: of all accounts, or of one public album.
 
         An image in an album is listed while the album is public; images of suspended accounts are not.

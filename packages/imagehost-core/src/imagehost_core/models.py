@@ -5,13 +5,13 @@ Images know their URLs, which a `UrlBuilder` makes of the configured `base_url` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from html import escape
 from typing import Generic, TypedDict, TypeVar
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 from attrs.validators import ge, optional
 
 from imagehost_core.errors import BaseUrlError
@@ -54,8 +54,10 @@ class Role(StrEnum):
 
 
 @frozen(kw_only=True, cache_hash=True)
-class LimitOverrides:
-    """Limits of one account; `None` means the host's limit, 0 means unlimited.
+class AccountLimits:
+    """The limits of an account: requests, and image ids of bulk requests.
+
+    `None` is the host's limit, and 0 is unlimited.
 
     Attributes:
         api_per_minute: API requests per minute.
@@ -63,7 +65,6 @@ class LimitOverrides:
         api_per_day: API requests per day.
         uploads_per_minute: Upload requests per minute.
         bulk_ids_per_minute: Image ids in bulk requests per minute.
-        quota_bytes: Bytes of stored masters.
     """
 
     api_per_minute: int | None = field(default=None, validator=optional(ge(0)))
@@ -71,7 +72,6 @@ class LimitOverrides:
     api_per_day: int | None = field(default=None, validator=optional(ge(0)))
     uploads_per_minute: int | None = field(default=None, validator=optional(ge(0)))
     bulk_ids_per_minute: int | None = field(default=None, validator=optional(ge(0)))
-    quota_bytes: int | None = field(default=None, validator=optional(ge(0)))
 
 
 @frozen(kw_only=True)
@@ -85,6 +85,7 @@ class Account:
         role: Whether the account manages others.
         suspended_at: The time since which the account is suspended, or `None`.
         limits: The limits that differ from the host's.
+        quota_bytes: The quota of masters in bytes; `None` is the host's, and 0 is unlimited.
     """
 
     id: AccountId
@@ -92,12 +93,23 @@ class Account:
     created_at: datetime
     role: Role = Role.USER
     suspended_at: datetime | None = None
-    limits: LimitOverrides = LimitOverrides()
+    limits: AccountLimits = AccountLimits()
+    quota_bytes: int | None = field(default=None, validator=optional(ge(0)))
+
+    @property
+    def suspended(self) -> bool:
+        """Whether tokens and sign-in are refused, images are not found, and webhooks are paused."""
+        return self.suspended_at is not None
 
     @property
     def is_active_operator(self) -> bool:
         """Whether the account is an operator and not suspended."""
         return self.role is Role.OPERATOR and self.suspended_at is None
+
+
+def own_limits(account: Account) -> dict[str, int | None]:
+    """Return the limits and the quota that an account has in place of the host's, by name; `None`: none."""
+    return {**asdict(account.limits), "quota_bytes": account.quota_bytes}
 
 
 @frozen(kw_only=True)
@@ -334,6 +346,82 @@ class ImageChanges(TypedDict, total=False):
     images_public: bool
 
 
+class BulkStatus(StrEnum):
+    """The outcome for one image of `update_many` or `delete_many`."""
+
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+    NOT_FOUND = "not_found"
+    FAILED = "failed"
+
+
+@frozen(kw_only=True)
+class BulkError:
+    """The error of one image of `update_many` or `delete_many`.
+
+    Attributes:
+        code: Such as `NOT_FOUND`.
+        message: A short text.
+        details: What was expected, and what was received.
+    """
+
+    code: str
+    message: str
+    details: str = ""
+
+
+@frozen(kw_only=True)
+class BulkResult:
+    """The outcome for one image of `update_many` or `delete_many`.
+
+    Attributes:
+        id: The id as given.
+        status: The outcome; `failed` means that the image is deleted and some of its files are not yet, which
+            the host repeats.
+        error: The error of an image that was not found, or of which some files could not be deleted yet.
+        made_private: Whether an updated image has become private, as it has left a private album.
+    """
+
+    id: str
+    status: BulkStatus
+    error: BulkError | None = None
+    made_private: bool = False
+
+
+@frozen(kw_only=True)
+class SignedUrl:
+    """A delivery URL that needs no token until it expires.
+
+    Attributes:
+        url: The URL, with the parameters `exp` and `sig`.
+        expires_at: When it expires, in UTC.
+    """
+
+    url: str
+    expires_at: datetime
+
+
+@frozen(kw_only=True)
+class SignedImageUrl(SignedUrl):
+    """One of several signed URLs, with the id of its image."""
+
+    image_id: ImageId
+
+
+@frozen(kw_only=True)
+class Deleted:
+    """The result of a deletion.
+
+    Attributes:
+        id: The id of what was deleted.
+        deleted: Always true.
+    """
+
+    id: str
+    deleted: bool = True
+
+
 @frozen(kw_only=True)
 class Album:
     """A group of images of one account.
@@ -374,6 +462,63 @@ class Album:
 
 
 @frozen(kw_only=True)
+class DeletedAlbum:
+    """The result of deleting an album.
+
+    Attributes:
+        id: Its id.
+        deleted: Always true.
+        made_private_count: How many of its public images have become private, as the album was private.
+    """
+
+    id: AlbumId
+    deleted: bool = True
+    made_private_count: int = 0
+
+
+class MemberStatus(StrEnum):
+    """The outcome for one image of `add_images` or `remove_images`."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    UNCHANGED = "unchanged"
+    NOT_FOUND = "not_found"
+
+
+@frozen(kw_only=True)
+class Member:
+    """The outcome for one image of `add_images` or `remove_images`.
+
+    Attributes:
+        image_id: The id of the image, as in the request.
+        status: The outcome.
+        made_private: Whether the image has become private, as it has left a private album.
+    """
+
+    image_id: str
+    status: MemberStatus
+    made_private: bool = False
+
+
+@frozen(kw_only=True)
+class Membership:
+    """The result of `add_images` and `remove_images`.
+
+    Attributes:
+        results: The outcome for each image.
+        album: The album after the change.
+    """
+
+    results: tuple[Member, ...]
+    album: Album
+
+    @property
+    def made_private_count(self) -> int:
+        """How many images have become private, as they have left a private album."""
+        return sum(member.made_private for member in self.results)
+
+
+@frozen(kw_only=True)
 class AlbumShare:
     """A share link of an album: who has it sees the album and its images, also the private ones.
 
@@ -393,6 +538,15 @@ class AlbumShare:
     password_hash: str | None = field(repr=False)
     token: str | None = field(default=None, repr=False)
 
+    @property
+    def has_password(self) -> bool:
+        """Whether the page of the share requires a password."""
+        return self.password_hash is not None
+
+
+def _sorted_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
+    return tuple(sorted(scopes))
+
 
 @frozen(kw_only=True)
 class ApiKey:
@@ -403,7 +557,7 @@ class ApiKey:
         account_id: The owner.
         name: The owner's name for the key.
         prefix: The first characters of the token, to tell keys apart.
-        scopes: The permissions.
+        scopes: The permissions, sorted.
         expires_at: The expiry time, or `None`.
         last_used_at: The time of the last use, to the minute, or `None`.
         created_at: The creation time, in UTC.
@@ -414,18 +568,17 @@ class ApiKey:
     account_id: AccountId
     name: str
     prefix: str
-    scopes: frozenset[Scope]
+    scopes: tuple[Scope, ...] = field(converter=_sorted_scopes)
     expires_at: datetime | None
     last_used_at: datetime | None
     created_at: datetime
     revoked_at: datetime | None
 
 
-@frozen
-class ApiKeyWithToken:
+@frozen(kw_only=True)
+class ApiKeyWithToken(ApiKey):
     """A new API key with its token, which cannot be retrieved later."""
 
-    key: ApiKey
     token: str = field(repr=False)
 
 
@@ -452,24 +605,21 @@ class Session:
     last_used_at: datetime
 
 
-@frozen
+@frozen(kw_only=True)
 class SessionWithToken:
     """A new session with its token, which cannot be retrieved later.
 
     Attributes:
-        account: The signed-in account.
-        session: The session.
+        id: The id of the session.
         token: The bearer token of the session's requests.
+        expires_at: The expiry time of the session, in UTC.
+        account: The signed-in account.
     """
 
-    account: Account
-    session: Session
+    id: SessionId
     token: str = field(repr=False)
-
-    @property
-    def expires_at(self) -> datetime:
-        """The expiry time of the session, in UTC."""
-        return self.session.expires_at
+    expires_at: datetime
+    account: Account
 
 
 @frozen
@@ -487,8 +637,55 @@ class AccountUsage:
     bytes: int
 
 
-class DeliveryState(StrEnum):
-    """The state of a webhook delivery."""
+@frozen(kw_only=True)
+class Quota:
+    """The storage quota of an account, in bytes; `None` means unlimited.
+
+    Attributes:
+        bytes: The quota.
+        remaining: What is left of it.
+    """
+
+    bytes: int | None = None
+    remaining: int | None = None
+
+
+@frozen(kw_only=True)
+class RateLimitWindow:
+    """A window that limits an account, and its remaining requests.
+
+    Attributes:
+        name: A name such as `api_per_minute`.
+        limit: Requests that it admits, at least 1.
+        remaining: Requests left.
+        reset: Its end, in UTC.
+    """
+
+    name: str
+    limit: int
+    remaining: int
+    reset: datetime
+
+
+@frozen(kw_only=True)
+class AccountOverview:
+    """An account with its usage, quota and rate limits.
+
+    Attributes:
+        account: The account.
+        usage: What it has stored.
+        quota: Its storage quota.
+        limits: The state of its rate limit windows.
+    """
+
+    account: Account
+    usage: AccountUsage
+    quota: Quota
+    limits: tuple[RateLimitWindow, ...]
+
+
+class DeliveryStatus(StrEnum):
+    """The outcome of a webhook delivery."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -520,11 +717,10 @@ class Webhook:
     disabled_reason: str | None = None
 
 
-@frozen
-class WebhookWithSecret:
+@frozen(kw_only=True)
+class WebhookWithSecret(Webhook):
     """A webhook with a new signing secret, which cannot be retrieved later."""
 
-    webhook: Webhook
     secret: str = field(repr=False)
 
 
@@ -536,29 +732,31 @@ class WebhookDelivery:
         id: 16 characters of base62.
         webhook_id: The receiving webhook.
         event_id: The `webhook-id` of every attempt.
-        type: The event type.
-        state: The current state.
+        event: The kind of the event; `webhook.test` for a test event.
+        status: `pending`, `delivered` or `failed`.
         attempts: The number of attempts so far.
         next_attempt_at: The time of the next attempt, or `None`.
         created_at: The time of the event, in UTC.
         last_attempt_at: The time of the last attempt, or `None`.
-        last_status: The HTTP status of the last response, or `None` without a response.
-        last_duration_ms: The duration of the last attempt, in milliseconds, or `None`.
-        last_response: The start of the last response's body, or the reason for which there was none.
+        response_status: The HTTP status of the response to the last attempt, or `None` without a response.
+        response_excerpt: The beginning of that response's body.
+        duration_ms: The duration of the last attempt, in milliseconds, or `None`.
+        error: The reason for which the last attempt got no response, or `None`.
     """
 
     id: DeliveryId
     webhook_id: WebhookId
     event_id: EventId
-    type: str
-    state: DeliveryState
+    event: str
+    status: DeliveryStatus
     attempts: int
     next_attempt_at: datetime | None
     created_at: datetime
     last_attempt_at: datetime | None = None
-    last_status: int | None = None
-    last_duration_ms: int | None = None
-    last_response: str = ""
+    response_status: int | None = None
+    response_excerpt: str = ""
+    duration_ms: int | None = None
+    error: str | None = None
 
 
 @frozen
@@ -583,41 +781,6 @@ class Principal:
     def is_session(self) -> bool:
         """Whether the token is a session's; only sessions manage keys, sessions, passwords and accounts."""
         return self.key_id is None
-
-
-@frozen
-class Page(Generic[T]):
-    """A page of a list.
-
-    Attributes:
-        items: The items of the page.
-        page: The page number, from 1; `None` if a cursor was given.
-        per_page: The maximum number of items on a page.
-        total: The number of items in the whole list; `None` where counting them would read them all.
-        next_cursor: The cursor of the following page, or `None` on the last one.
-    """
-
-    items: tuple[T, ...]
-    page: int | None
-    per_page: int
-    total: int | None
-    next_cursor: str | None
-
-    @classmethod
-    def empty(cls, page: int, per_page: int) -> Page[T]:
-        """Return a page of an empty list."""
-        return cls((), page, per_page, 0, None)
-
-    @property
-    def total_pages(self) -> int | None:
-        """The number of pages in the whole list, 0 if it is empty; `None` if `total` is."""
-        return None if self.total is None else -(-self.total // self.per_page)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
 
 
 @frozen(kw_only=True)
@@ -650,11 +813,37 @@ class PublicAlbum:
 
 
 @frozen
-class GalleryPage(Page[Image]):
-    """A page of public images.
+class Page(Generic[T]):
+    """A page of a list.
 
     Attributes:
-        album: The album whose images are listed; `None` for the images of all accounts.
+        items: The items of the page.
+        page: The page number, from 1; `None` if a cursor was given.
+        per_page: The maximum number of items on a page.
+        total: The number of items in the whole list; `None` where counting them would read them all.
+        next_cursor: The cursor of the following page, or `None` on the last one.
+        album: The album of `gallery(album_id=…)`; `None` for every other list.
     """
 
+    items: tuple[T, ...]
+    page: int | None
+    per_page: int
+    total: int | None
+    next_cursor: str | None
     album: PublicAlbum | None = None
+
+    @classmethod
+    def empty(cls, page: int, per_page: int) -> Page[T]:
+        """Return a page of an empty list."""
+        return cls((), page, per_page, 0, None)
+
+    @property
+    def total_pages(self) -> int | None:
+        """The number of pages in the whole list, 0 if it is empty; `None` if `total` is."""
+        return None if self.total is None else -(-self.total // self.per_page)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)

@@ -150,7 +150,7 @@ def test_no_retry_waits_longer_than_its_schedule_after_the_clock_is_right_again(
 ) -> None:
     """Each attempt begins before a step of the clock, and is reported after it."""
     account = new_account(host, clock)
-    webhook = host.webhooks.create(owner=account, url="http://127.0.0.1:9/").webhook
+    webhook = host.webhooks.create(owner=account, url="http://127.0.0.1:9/")
     attempts: list[tuple[LeasedDelivery, Attempt]] = []
     for offset in (*offsets, 0):
         before = clock.now

@@ -75,7 +75,7 @@ def test_cached_images_are_404_in_every_process_until_the_suspension_ends(
 ) -> None:
     image = hosts[0].upload(make_image(), owner="ann", is_public=kind != "signed")
     path = f"{image.id}.webp"
-    signed_url = hosts[0].images.signed_url(image, "w=20").rpartition("/")[2]
+    signed_url = hosts[0].images.signed_url(image, "w=20").url.rpartition("/")[2]
     url = {"master": path, "variant": f"{path}?w=20", "signed": signed_url}[kind]
     expected = deliver(hosts[0], url)
     for host in hosts:
@@ -139,11 +139,11 @@ def test_webhooks_are_paused_and_send_everything_later(hosts: tuple[ImageHost, I
     assert host.webhooks.next_due() is None
     host.images.delete(image)
     host.upload(make_image(), owner="admin")
-    assert [leased.delivery.type for leased in host.webhooks.lease(9)] == ["image.uploaded"]
+    assert [leased.delivery.event for leased in host.webhooks.lease(9)] == ["image.uploaded"]
     host.accounts.update("ann", suspended=False)
     assert host.webhooks.next_due() == host.now()
     leased = host.webhooks.lease(9)
-    assert sorted(lease.delivery.type for lease in leased) == ["image.deleted", "image.uploaded"]
+    assert sorted(lease.delivery.event for lease in leased) == ["image.deleted", "image.uploaded"]
     assert {lease.delivery.attempts for lease in leased} == {0}
 
 

@@ -70,7 +70,7 @@ def test_a_revoked_key_is_refused_on_every_host(hosts: tuple[ImageHost, ImageHos
             return other.keys.authenticate_cached(token) is not None
 
         wait_until(is_in_memory)
-        one.keys.delete(created.key, owner="ann")
+        one.keys.delete(created, owner="ann")
         assert other.keys.authenticate_cached(created.token) is None
         with pytest.raises(UnauthorizedError):
             other.authenticate(created.token)

@@ -146,7 +146,7 @@ def test_keys_signed_urls_settings_and_webhooks_are_restored_and_sessions_and_ca
     token = host.keys.create(owner="admin", name="key", scopes=ALL_SCOPES).token
     account = host.accounts.get("admin")
     session = host.sessions.create(account)
-    webhook = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/hook").webhook
+    webhook = host.webhooks.create(owner="admin", url="http://127.0.0.1:9/hook")
     upload(host, 2)
     [leased] = host.webhooks.lease(1)
     backup, _ = backed_up(host)
@@ -156,9 +156,8 @@ def test_keys_signed_urls_settings_and_webhooks_are_restored_and_sessions_and_ca
     assert {path.name for path in (tmp_path / "copy").iterdir()} == {*RESTORED_FILES, "imagehost.toml"}
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "copy").rglob("*")} == {0}
     with ImageHost.open(tmp_path / "copy", settings=loopback) as copy:
-        assert (
-            copy.images.signed_url(image.id).split("?")[0] == host.images.signed_url(image.id).split("?")[0]
-        )
+        copied, signed = (each.images.signed_url(image.id).url for each in (copy, host))
+        assert copied.split("?")[0] == signed.split("?")[0]
         assert (copy.path / "secret").read_bytes() == (host.path / "secret").read_bytes()
         assert copy.authenticate(token).account.name == "admin"
         with pytest.raises(UnauthorizedError):

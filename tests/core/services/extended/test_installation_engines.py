@@ -171,7 +171,7 @@ def test_a_host_moves_to_postgres_and_an_object_store_and_back(
     back = io.BytesIO()
     with ImageHost.open(tmp_path / "new", settings=settings) as host:
         assert list(host.check()) == []
-        path, _, query = url.rpartition("/")[2].partition("?")
+        path, _, query = url.url.rpartition("/")[2].partition("?")
         assert host.delivery.resolve(path, query).image.id == private.id
         host.backups.write(back, move=True)
         with pytest.raises(UnavailableError):

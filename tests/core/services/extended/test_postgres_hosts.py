@@ -103,7 +103,7 @@ def test_a_session_ends_after_the_transaction_that_it_has_authorized(
     units, database = first._context.units, first._context.records.database
     with ThreadPoolExecutor(1) as threads:
         with units.transaction(owner) as transaction:
-            ended = threads.submit(second.sessions.delete, session.session, owner="admin")
+            ended = threads.submit(second.sessions.delete, session, owner="admin")
             while database.fetch_one(waiting, {}) == {"waiting": 0}:
                 assert not ended.done()
                 time.sleep(0.01)
@@ -237,14 +237,14 @@ def test_a_change_of_a_key_that_waits_for_its_revocation_is_refused(
 ) -> None:
     """Both begin while the key is valid, and wait for the account's lock, which the test holds."""
     first, second = open_host(), open_host()
-    key = first.keys.create(owner="admin", name="k").key
+    key = first.keys.create(owner="admin", name="k")
     with ThreadPoolExecutor(2) as threads, closing(PostgresDatabase(postgres_url)) as database:
         with database.transaction(first.accounts.get("admin").id):
             revoked = threads.submit(first.keys.delete, key, owner="admin")
             wait_for_waiting(database, 1)
             changed = threads.submit(second.keys.update, key, owner="admin", name="changed")
             wait_for_waiting(database, 2)
-        assert revoked.result(PATIENCE).revoked_at is not None
+        assert revoked.result(PATIENCE).deleted
         with pytest.raises(ConflictError):
             changed.result(PATIENCE)
     assert second.keys.get(key, owner="admin").revoked_at is not None
@@ -253,7 +253,7 @@ def test_a_change_of_a_key_that_waits_for_its_revocation_is_refused(
 def test_a_key_that_is_revoked_while_it_is_changed_stays_revoked(open_host: Callable[..., ImageHost]) -> None:
     first, second = open_host(), open_host()
     for _ in range(5):
-        key = first.keys.create(owner="admin", name="k").key
+        key = first.keys.create(owner="admin", name="k")
         at_once(
             partial(first.keys.delete, key, owner="admin"),
             partial(second.keys.update, key, owner="admin", name="changed"),

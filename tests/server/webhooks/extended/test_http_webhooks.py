@@ -223,7 +223,7 @@ def test_a_stopped_server_finishes_attempts_in_flight_and_exits_cleanly(tmp_path
         assert "Traceback" not in server.log.read_text()
         with ImageHost.open(tmp_path / "data") as host:
             (delivery,) = host.webhooks.deliveries(webhook.id, owner="admin")
-            assert (delivery.state, delivery.last_response) == ("delivered", "done")
+            assert (delivery.status, delivery.response_excerpt) == ("delivered", "done")
 
 
 def test_several_senders_share_due_deliveries_and_send_each_once(non_sending_server: RunningServer) -> None:

@@ -10,13 +10,12 @@ from typing import Unpack
 from attrs import fields
 
 from imagehost_client import _wire
-from imagehost_client._calls.arguments import account_id_of, checked, id_of
+from imagehost_client._calls.arguments import account_id_of, checked, id_of, text
 from imagehost_client._calls.call import (
     Call,
     drop_none,
     drop_unset,
     paged,
-    path_segment,
     single,
     string_list,
 )
@@ -33,16 +32,15 @@ from imagehost_client.errors import BadRequestError
 from imagehost_client.models import (
     Account,
     AccountLimits,
+    AccountOverview,
     ApiKey,
     ApiKeyWithToken,
     Deleted,
-    ManagedAccount,
     Page,
     PasswordChanged,
     Scope,
     Session,
     SessionWithToken,
-    SignedOut,
     SigningSecretRenewed,
 )
 
@@ -117,9 +115,9 @@ def delete_key(key: KeyRef) -> Call[Deleted]:
 
 
 @checked
-def get_account() -> Call[Account]:
+def get_account() -> Call[AccountOverview]:
     """Return your account with its usage, quota and rate limits."""
-    return single("GET", Account, "account")
+    return single("GET", AccountOverview, "account")
 
 
 @checked
@@ -172,38 +170,38 @@ def create_session(username: str, password: str) -> Call[SessionWithToken]:
 
 
 @checked
-def delete_session(session: SessionRef | None = None) -> Call[SignedOut]:
+def delete_session(session: SessionRef | None = None) -> Call[Deleted]:
     """End a session at once; by default that of this client's token.
 
     Args:
         session: One of your sessions, or its id; `None` to sign out.
     """
-    path = "/session" if session is None else f"/sessions/{path_segment(id_of(session))}"
-    return Call(method="DELETE", path=path, decode=lambda _: SignedOut(), on_not_found=SignedOut())
+    if session is None:
+        return single("DELETE", Deleted, "session")
+    session_id = id_of(session)
+    return single("DELETE", Deleted, "sessions", session_id, on_not_found=Deleted(id=session_id))
 
 
 @partial(checked, error=BadRequestError)
-def list_accounts(**paging: Unpack[PageOptions]) -> Call[Page[ManagedAccount]]:
+def list_accounts(**paging: Unpack[PageOptions]) -> Call[Page[Account]]:
     """List all accounts, newest first; this requires the session token of an operator.
 
     Args:
         **paging: `page` (the first page, from 1), `per_page` (1–100; 20 by default), and `cursor` (the
             `next_cursor` of a page, to continue after it; not together with `page`).
     """
-    return paged("/accounts", "accounts", ManagedAccount, **paging)
+    return paged("/accounts", "accounts", Account, **paging)
 
 
-@checked
-def create_account(
-    username: str, password: str, **properties: Unpack[AccountProperties]
-) -> Call[ManagedAccount]:
+@partial(checked, name=text(1, 64))
+def create_account(name: str, password: str, **properties: Unpack[AccountProperties]) -> Call[Account]:
     """Create an account, as an operator, or on a host with open registration; this starts no session.
 
     Registration requires no token, and takes a name and a password only. Limits of `None` are the host's,
     and 0 is unlimited.
 
     Args:
-        username: 1–64 letters, digits or `._@+-`.
+        name: 1–64 letters, digits or `._@+-`.
         password: At least 8 characters.
         **properties: `role` (`user` or `operator`), `quota_bytes`, `api_per_minute`, `api_per_hour`,
             `api_per_day`, `uploads_per_minute` (requests) and `bulk_ids_per_minute`.
@@ -213,24 +211,24 @@ def create_account(
         ForbiddenError: The token is not that of an operator's session.
         ConflictError: The name is in use.
     """
-    body = {"username": username, "password": password, **_body(properties)}
-    return single("POST", ManagedAccount, "accounts", body=body, idempotent=False)
+    body = {"name": name, "password": password, **_body(properties)}
+    return single("POST", Account, "accounts", body=body, idempotent=False)
 
 
 @checked
-def get_managed_account(account: AccountRef) -> Call[ManagedAccount]:
+def get_managed_account(account: AccountRef) -> Call[Account]:
     """Return an account; this requires the session token of an operator.
 
     Args:
         account: The account, or its id.
     """
-    return single("GET", ManagedAccount, "accounts", account_id_of(account))
+    return single("GET", Account, "accounts", account_id_of(account))
 
 
 @checked
 def update_account(
     account: AccountRef, *, suspended: bool | Unset = UNSET, **properties: Unpack[AccountProperties]
-) -> Call[ManagedAccount]:
+) -> Call[Account]:
     """Change an account, as an operator; omitted arguments leave their values unchanged.
 
     A suspended account's tokens and sign-in are refused at once, its images are not found, and its webhooks
@@ -246,7 +244,7 @@ def update_account(
         ConflictError: The last operator cannot be suspended, or become a user.
     """
     body = {**drop_unset(suspended=suspended), **_body(properties)}
-    return single("PATCH", ManagedAccount, "accounts", account_id_of(account), body=body)
+    return single("PATCH", Account, "accounts", account_id_of(account), body=body)
 
 
 def _body(properties: AccountProperties) -> dict[str, object]:

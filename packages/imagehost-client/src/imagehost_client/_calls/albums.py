@@ -31,7 +31,7 @@ def create_album(
     name: str,
     *,
     description: str | None = None,
-    is_public: bool | None = None,
+    is_public: bool | None = True,
     idempotency_key: str | None = None,
 ) -> Call[Album]:
     """Create an album.
@@ -39,7 +39,7 @@ def create_album(
     Args:
         name: 1–100 characters.
         description: At most 2,000 characters.
-        is_public: Whether others may view the album; `True` by default.
+        is_public: Whether others may view the album.
         idempotency_key: The idempotency key, for retries from another process; random by default.
     """
     body = {"name": name, **drop_none(description=description, is_public=is_public)}

@@ -25,7 +25,7 @@ from imagehost_client._cli.options import (
 from imagehost_client._cli.output import Column, format_size, time_column
 from imagehost_client._types import UNSET, AccountProperties
 from imagehost_client.client import Client
-from imagehost_client.models import AccountLimits, ApiKey, ManagedAccount, Role, Scope, Session
+from imagehost_client.models import Account, AccountLimits, ApiKey, Role, Scope, Session
 from imagehost_client.pages import Pager
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,7 +39,7 @@ SESSION_COLUMNS: tuple[Column[Session], ...] = (
 )
 """The columns of `sessions ls`."""
 
-ACCOUNT_COLUMNS: tuple[Column[ManagedAccount], ...] = (
+ACCOUNT_COLUMNS: tuple[Column[Account], ...] = (
     Column("id", lambda account: account.id),
     Column("role", lambda account: account.role),
     Column("state", lambda account: "suspended" if account.suspended else "active"),
@@ -76,15 +76,15 @@ def show_own_account(context: CommandContext) -> None:
 
 
 @click.command("register", cls=Command)
-@click.argument("username")
+@click.argument("name")
 @pass_context
-def register(context: CommandContext, *, username: str) -> None:
+def register(context: CommandContext, *, name: str) -> None:
     """Create an account, and print its name.
 
     The host must have open registration.
     """
     client = context.connect()
-    context.console.print(client.accounts.create(username, read_secret("Password", is_new=True)).name)
+    context.console.print(client.accounts.create(name, read_secret("Password", is_new=True)).name)
 
 
 @click.command("passwd", cls=Command)
@@ -130,21 +130,19 @@ def accounts() -> None:
 
 @accounts.command("ls")
 @lists(ACCOUNT_COLUMNS)
-def list_accounts(client: Client, *, per_page: int) -> Pager[ManagedAccount]:
+def list_accounts(client: Client, *, per_page: int) -> Pager[Account]:
     """List all accounts."""
     return client.accounts.list(per_page=per_page)
 
 
 @accounts.command("create")
-@click.argument("username")
+@click.argument("name")
 @property_options
 @pass_context
-def create_account(
-    context: CommandContext, /, *, username: str, **properties: Unpack[AccountProperties]
-) -> None:
+def create_account(context: CommandContext, /, *, name: str, **properties: Unpack[AccountProperties]) -> None:
     """Create an account, and print its id."""
     client = context.connect()
-    account = client.accounts.create(username, read_secret("Password", is_new=True), **properties)
+    account = client.accounts.create(name, read_secret("Password", is_new=True), **properties)
     context.console.print(str(account.id))
 
 

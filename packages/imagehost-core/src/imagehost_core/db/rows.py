@@ -17,7 +17,7 @@ from cattrs import Converter
 from imagehost_core._util.clock import from_micros, to_micros
 from imagehost_core.db.engines.database import Queryable, SqlRow, SqlValue, Transaction
 from imagehost_core.formats import Format
-from imagehost_core.models import DeliveryState, Image, Role, Scope, UrlBuilder
+from imagehost_core.models import DeliveryStatus, Image, Role, Scope, UrlBuilder
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def _require_type(value: object, kind: type[T]) -> T:
 _converter = Converter(detailed_validation=False)
 for _primitive in (str, int):
     _converter.register_structure_hook(_primitive, _require_type)
-for _enum in (DeliveryState, Format, Role, Scope):
+for _enum in (DeliveryStatus, Format, Role, Scope):
     _converter.register_structure_hook(_enum, lambda value, kind: kind(value))
 _converter.register_structure_hook(bool, lambda value, _: bool(value))
 _converter.register_structure_hook(datetime, lambda value, _: from_micros(_require_type(value, int)))

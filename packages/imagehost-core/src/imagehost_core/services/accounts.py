@@ -25,7 +25,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.lists import MAX_PER_PAGE, PageKeywords, parse_page_request
-from imagehost_core.models import Account, AccountUsage, LimitOverrides, Page, Role
+from imagehost_core.models import Account, AccountLimits, AccountUsage, Page, Role, own_limits
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import AccountRef, SessionRef, account_name_errors, session_id_of
@@ -36,7 +36,7 @@ SECRET_BYTES = 32
 """Bytes of the secret of an account's signed URLs."""
 MAX_LIMIT = 2**63 - 1
 """The largest limit or quota that the database stores."""
-LIMITS = tuple(attribute.name for attribute in attrs.fields(LimitOverrides))
+LIMITS = (*(attribute.name for attribute in attrs.fields(AccountLimits)), "quota_bytes")
 """The names of the limits of an account."""
 _ROLES = {role.value: role for role in Role}
 
@@ -50,20 +50,22 @@ log = logging.getLogger("imagehost.accounts")
 """The log of changes of accounts and keys; a line has its values as `fields`, and no secret."""
 
 
-class AccountChanges(TypedDict, total=False):
-    """The properties of an account that operators change; one that is left out keeps its value.
-
-    A limit of `None` is the host's, and one of 0 is unlimited.
-    """
+class AccountProperties(TypedDict, total=False):
+    """What operators set of an account; a limit of `None` is the host's, and one of 0 is unlimited."""
 
     role: Role | str
-    suspended: bool
     api_per_minute: int | None
     api_per_hour: int | None
     api_per_day: int | None
     uploads_per_minute: int | None
     bulk_ids_per_minute: int | None
     quota_bytes: int | None
+
+
+class AccountChanges(AccountProperties, total=False):
+    """What operators change of an account; a property that is left out keeps its value."""
+
+    suspended: bool
 
 
 @frozen
@@ -103,32 +105,32 @@ class AccountService:
 
     def create(
         self,
-        username: str,
+        name: str,
         *,
         password_hash: str | None = None,
         operator: Account | None = None,
-        **changes: Unpack[AccountChanges],
+        **properties: Unpack[AccountProperties],
     ) -> Account:
         """Create an account.
 
         Args:
-            username: 1–64 letters, digits or `._@+-`.
+            name: 1–64 letters, digits or `._@+-`.
             password_hash: An argon2id hash; `None` for an account without a password.
             operator: The account that creates it; `None` for the program itself, or a registration.
-            changes: `role`, by default `user`; `suspended`; the limits that differ from the host's.
+            properties: `role`, by default `user`; `quota_bytes` and the limits that differ from the host's.
 
         Raises:
             ValidationError: The name or another value is not allowed; all errors are reported together.
             ForbiddenError: `operator` is no operator.
             ConflictError: The name is taken.
         """
-        parsed = _parse_changes(changes)
-        if errors := (*account_name_errors(username), *parsed.errors):
+        parsed = _parse_changes(properties)
+        if errors := (*account_name_errors(name), *parsed.errors):
             raise ValidationError(errors=errors)
         with self._operated(operator) as transaction:
-            if self._records.accounts.get_by_name(username, transaction) is not None:
-                raise ConflictError.of("username", "a name that is not taken", quote_value(username))
-            account = self._insert(transaction, username, password_hash, parsed)
+            if self._records.accounts.get_by_name(name, transaction) is not None:
+                raise ConflictError.of("name", "a name that is not taken", quote_value(name))
+            account = self._insert(transaction, name, password_hash, parsed)
         _log("account created", account, _changes(None, account) | _by(operator))
         return account
 
@@ -395,8 +397,7 @@ def _changes(before: Account | None, after: Account) -> dict[str, object]:
 def _properties(account: Account | None) -> dict[str, object]:
     if account is None:
         return {"suspended": False, **dict.fromkeys(LIMITS)}
-    limits = {name: getattr(account.limits, name) for name in LIMITS}
-    return {"role": account.role.value, "suspended": account.suspended_at is not None, **limits}
+    return {"role": account.role.value, "suspended": account.suspended, **own_limits(account)}
 
 
 def account_change_errors(changes: Mapping[str, object]) -> tuple[FieldError, ...]:
@@ -422,11 +423,13 @@ class _ParsedChanges:
         suspended_at = account.suspended_at
         if self.suspended is not None and self.suspended is (suspended_at is None):
             suspended_at = now if self.suspended else None
+        limits = {name: value for name, value in self.limits.items() if name != "quota_bytes"}
         return attrs.evolve(
             account,
             role=self.role or account.role,
             suspended_at=suspended_at,
-            limits=attrs.evolve(account.limits, **self.limits),
+            limits=attrs.evolve(account.limits, **limits),
+            quota_bytes=self.limits.get("quota_bytes", account.quota_bytes),
         )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from enum import StrEnum
 from typing import Unpack
 
 import attrs
@@ -35,7 +34,18 @@ from imagehost_core.ids import (
     new_id,
 )
 from imagehost_core.lists import PageKeywords, PageRequest, parse_page_request
-from imagehost_core.models import Account, Album, AlbumShare, Image, Page
+from imagehost_core.models import (
+    Account,
+    Album,
+    AlbumShare,
+    Deleted,
+    DeletedAlbum,
+    Image,
+    Member,
+    Membership,
+    MemberStatus,
+    Page,
+)
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.idempotency import ResultRecorder
 from imagehost_core.services.keys import expiry_errors
@@ -58,43 +68,6 @@ MAX_IMAGES_PER_REQUEST = 1_000
 """Images that one request can add to or remove from an album."""
 MAX_SHARES = 100
 """Shares of an album that have not expired."""
-
-
-class MemberStatus(StrEnum):
-    """The outcome of a membership request for one image."""
-
-    ADDED = "added"
-    REMOVED = "removed"
-    UNCHANGED = "unchanged"
-    NOT_FOUND = "not_found"
-
-
-@frozen
-class MembershipResult:
-    """The outcome of a membership request for one image, with its id.
-
-    Attributes:
-        image_id: The id of the image, as in the request.
-        status: The result.
-        made_private: Whether the image has become private, as it has left a private album.
-    """
-
-    image_id: str
-    status: MemberStatus
-    made_private: bool = False
-
-
-@frozen
-class DeletedAlbum:
-    """The outcome of the deletion of an album.
-
-    Attributes:
-        id: Its id.
-        made_private_count: How many of its images have become private, as the album was.
-    """
-
-    id: AlbumId
-    made_private_count: int
 
 
 @frozen
@@ -233,7 +206,7 @@ class AlbumService:
 
     def add_images(
         self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner, images_public: bool = False
-    ) -> tuple[Album, tuple[MembershipResult, ...]]:
+    ) -> Membership:
         """Add images to an album; an image of another album moves, which changes both albums.
 
         Args:
@@ -244,7 +217,7 @@ class AlbumService:
                 that leave it for a public one or for none; by default they become private.
 
         Returns:
-            The changed album, and the outcome for each image.
+            The outcome for each image, and the changed album.
 
         Raises:
             NotFoundError: The account has no such album; the error also names what is wrong with the images.
@@ -254,7 +227,7 @@ class AlbumService:
 
     def remove_images(
         self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner, images_public: bool = False
-    ) -> tuple[Album, tuple[MembershipResult, ...]]:
+    ) -> Membership:
         """Remove images from an album without deleting them.
 
         Arguments, result and errors are those of `add_images`.
@@ -306,7 +279,7 @@ class AlbumService:
                 # There are more than a thousand, or an upload has added one since.
                 if not find(current.id, transaction):
                     self._records.albums.delete(transaction, current)
-                    return DeletedAlbum(current.id, made_private)
+                    return DeletedAlbum(id=current.id, made_private_count=made_private)
 
     def create_share(
         self,
@@ -364,7 +337,7 @@ class AlbumService:
         current = self.get(album, owner=owner)
         return self._records.albums.list_shares(current.id, self._env.clock(), request)
 
-    def delete_share(self, album: AlbumRef, share: AlbumShare | str, *, owner: Owner) -> None:
+    def delete_share(self, album: AlbumRef, share: AlbumShare | str, *, owner: Owner) -> Deleted:
         """End a share at once, in every process: its page and image URLs are as those of none.
 
         Raises:
@@ -378,6 +351,7 @@ class AlbumService:
                 raise NotFoundError(
                     f"expected the id of a share of the album but received {quote_value(share_id)}"
                 )
+        return Deleted(id=share_id)
 
     def get_shared(
         self, token: str, *, verify: Callable[[str], bool] | None = None
@@ -440,7 +414,7 @@ class AlbumService:
 
     def _change_members(
         self, album: AlbumRef, images: Iterable[ImageRef], owner: Owner, images_public: bool, *, add: bool
-    ) -> tuple[Album, tuple[MembershipResult, ...]]:
+    ) -> Membership:
         account = get_account(self._records.accounts, owner)
         errors = ErrorCollector()
         with errors.catch():
@@ -460,14 +434,14 @@ class AlbumService:
         ):
             current = self._get(album, account, transaction)
             leaving = find_leaving(self._records.images, known, current if add else None, transaction)
-            results = list[MembershipResult]()
+            results = list[Member]()
             changed_ids = dict[AlbumId, None]()
             for image_id in map(ImageId, image_ids):
                 image = self._records.images.get_owned(image_id, account.id, transaction)
                 status = _status(image, current, add)
                 is_moved = image is not None and status in _CHANGES
                 made_private = is_moved and image_id in leaving and not images_public
-                results.append(MembershipResult(image_id, status, made_private))
+                results.append(Member(image_id=image_id, status=status, made_private=made_private))
                 if image is not None and is_moved:
                     moved = attrs.evolve(image, album_id=current.id if add else None, updated_at=now)
                     if made_private:
@@ -482,7 +456,7 @@ class AlbumService:
                     self._records.albums, unit, transaction, changed_id, account.id, now
                 )
                 current = changed if changed_id == current.id else current
-        return current, tuple(results)
+        return Membership(results=tuple(results), album=current)
 
     def _get(self, album: AlbumRef, account: Account, queryable: Queryable | None = None) -> Album:
         try:

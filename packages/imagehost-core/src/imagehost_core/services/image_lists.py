@@ -21,7 +21,7 @@ from imagehost_core.lists import (
     cursor_errors,
     new_image_list_request,
 )
-from imagehost_core.models import Account, Album, GalleryPage, Image, Page, PublicAlbum
+from imagehost_core.models import Account, Album, Image, Page, PublicAlbum
 from imagehost_core.services.references import AlbumRef, Owner, get_account
 
 IMAGES_IN_MEMORY = 2_000
@@ -70,17 +70,15 @@ class ImageLists:
 
     def list_public(
         self, *, album_id: AlbumRef | None = None, q: str | None = None, **page: Unpack[PageKeywords]
-    ) -> GalleryPage:
+    ) -> Page[Image]:
         """Return a page of the gallery, as `ImageHost.gallery` does."""
         request = _parse(album_id, {"q": q, **page}, self._get_public_album)
         lists, q = self._records.image_lists, request.filters.q
         if request.album_id is None:
-            return _gallery_page(
-                self._pages.get((None, request), lambda: lists.list_gallery(request.page, q))
-            )
+            return self._pages.get((None, request), lambda: lists.list_gallery(request.page, q))
         public = self._get_public_album(request.album_id)
         listed = lists.list_public_in_album(public, request.page, q)
-        return attrs.evolve(_gallery_page(listed), album=public)
+        return attrs.evolve(listed, album=public)
 
     def iter(
         self, *, owner: Owner, album_id: AlbumRef | None = None, **keywords: Unpack[ImageListKeywords]
@@ -150,7 +148,3 @@ def _parse(
                 require_album(parse_album_id(album_id))
         errors.raise_if_any()
         raise
-
-
-def _gallery_page(page: Page[Image]) -> GalleryPage:
-    return GalleryPage(page.items, page.page, page.per_page, page.total, page.next_cursor)

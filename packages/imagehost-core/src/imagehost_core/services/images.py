@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -26,9 +25,18 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.events import DeletedImage
 from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text, is_image_id
-from imagehost_core.models import Account, Image, ImageChanges
+from imagehost_core.models import (
+    Account,
+    BulkError,
+    BulkResult,
+    BulkStatus,
+    Deleted,
+    Image,
+    ImageChanges,
+    SignedImageUrl,
+    SignedUrl,
+)
 from imagehost_core.services.albums import find_leaving, record_membership_change, require_album
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import PUBLISHES, apply_changes, validate_changes
@@ -61,33 +69,6 @@ SignItem = ImageRef | tuple[ImageRef, TransformKeywords] | Mapping[str, object]
 Admit = Callable[[int], object]
 """A function that is called with the number of images of a valid request before anything changes; it raises
 to refuse the request."""
-
-
-class BulkStatus(StrEnum):
-    """The outcome of a bulk request for one image."""
-
-    UPDATED = "updated"
-    UNCHANGED = "unchanged"
-    DELETED = "deleted"
-    NOT_FOUND = "not_found"
-    FAILED = "failed"
-
-
-@frozen
-class BulkResult:
-    """The outcome of a bulk request for one image.
-
-    Attributes:
-        id: The id as given.
-        status: The outcome.
-        error: The error of an image that was not found, or of which some files could not be deleted yet.
-        made_private: Whether an updated image has become private, as it has left a private album.
-    """
-
-    id: str
-    status: BulkStatus
-    error: ImageHostError | None = None
-    made_private: bool = False
 
 
 @frozen
@@ -231,9 +212,7 @@ class ImageService(ImageLists):
             admit(len(ids))
         current = self._records.images.get_many(filter(is_image_id, ids), account.id)
         changed = self._update(current, values, account.id, account)
-        return tuple(
-            changed[ImageId(id_)][1] if ImageId(id_) in changed else _result(id_, None) for id_ in ids
-        )
+        return tuple(changed[ImageId(id_)][1] if ImageId(id_) in changed else _not_found(id_) for id_ in ids)
 
     def delete_many(
         self, images: Iterable[ImageRef], *, owner: Owner, admit: Admit | None = None
@@ -263,16 +242,16 @@ class ImageService(ImageLists):
             outcome = outcomes.get(ImageId(image_id))
             if isinstance(outcome, Exception):
                 error = outcome if isinstance(outcome, ImageHostError) else InternalError()
-                results.append(BulkResult(image_id, BulkStatus.FAILED, error))
+                results.append(_result(image_id, BulkStatus.FAILED, error))
             else:
-                results.append(_result(image_id, BulkStatus.DELETED if outcome else None))
+                results.append(_result(image_id, BulkStatus.DELETED) if outcome else _not_found(image_id))
         return tuple(results)
 
-    def delete(self, image: ImageRef, *, owner: Owner | None = None) -> DeletedImage:
+    def delete(self, image: ImageRef, *, owner: Owner | None = None) -> Deleted:
         """Delete an image: once this returns, no byte of it or of its variants remains.
 
         No render in progress can restore one. If an earlier attempt deleted the record but not all files,
-        this deletes the rest and returns the result of that attempt.
+        this deletes the rest.
 
         Args:
             image: The image.
@@ -282,9 +261,9 @@ class ImageService(ImageLists):
             NotFoundError: There is no such image, or another account owns it.
             InternalError: Some files are left; the next attempt or `maintenance.cleanup` removes them.
         """
-        deleted = self._deleter.delete_one(image_id_of(image), self._owner(owner))
-        assert deleted is not None
-        return deleted
+        image_id = image_id_of(image)
+        self._deleter.delete_one(image_id, self._owner(owner))
+        return Deleted(id=image_id)
 
     def sign_deletion(self, image: ImageRef, *, owner: Owner) -> str:
         """Return the query of a URL with which anyone can delete an image, once, within 30 days.
@@ -315,7 +294,7 @@ class ImageService(ImageLists):
         """
         return self._require_deletable(image_id_of(image), query, self._records.database)
 
-    def delete_signed(self, image: ImageRef, query: Mapping[str, str]) -> DeletedImage:
+    def delete_signed(self, image: ImageRef, query: Mapping[str, str]) -> Deleted:
         """Delete an image that the query of `sign_deletion` permits to delete, as `delete` does.
 
         Raises:
@@ -330,7 +309,7 @@ class ImageService(ImageLists):
             raise result
         if result is None:
             raise NotFoundError(image_not_found_text(image_id))
-        return result
+        return Deleted(id=image_id)
 
     def _require_deletable(self, image_id: ImageId, query: Mapping[str, str], queryable: Queryable) -> Image:
         image = self._get(image_id, None, queryable)
@@ -350,7 +329,7 @@ class ImageService(ImageLists):
         owner: Owner | None = None,
         expires_in: int = DEFAULT_LIFETIME_SECONDS,
         **keywords: Unpack[TransformKeywords],
-    ) -> str:
+    ) -> SignedUrl:
         """Return an image URL with a signature, which gives access to a private image until it expires.
 
         Args:
@@ -404,7 +383,7 @@ class ImageService(ImageLists):
         owner: Owner,
         expires_in: int = DEFAULT_LIFETIME_SECONDS,
         **keywords: Unpack[TransformKeywords],
-    ) -> tuple[str, ...]:
+    ) -> tuple[SignedImageUrl, ...]:
         """Return signed URLs of several images, as `signed_url` does for one.
 
         Args:
@@ -438,7 +417,13 @@ class ImageService(ImageLists):
             require_lifetime(expires_in)
         errors.raise_if_any()
         key = self._signer.keys.read(account.id)
-        return tuple(self._signer.sign(key, *item, expires_in, principal) for item in signable)
+        return tuple(
+            SignedImageUrl(
+                image_id=image.id,
+                **attrs.asdict(self._signer.sign(key, image, transform, expires_in, principal)),
+            )
+            for image, transform in signable
+        )
 
     def _update(
         self,
@@ -461,7 +446,7 @@ class ImageService(ImageLists):
         if all(apply_changes(image, changes) == image for image in images.values()):
             if owner is not None:
                 self._units.verify(owner)
-            return {id_: (image, BulkResult(id_, BulkStatus.UNCHANGED)) for id_, image in images.items()}
+            return {id_: (image, _result(id_, BulkStatus.UNCHANGED)) for id_, image in images.items()}
         records, now = self._records, self._clock()
         results: dict[ImageId, tuple[Image, BulkResult]] = {}
         albums: dict[AlbumId, None] = {}
@@ -487,7 +472,7 @@ class ImageService(ImageLists):
                     records.cache_purges.record(transaction, [image_id], now)
                 if changed.album_id != image.album_id:
                     albums |= dict.fromkeys(filter(None, (image.album_id, changed.album_id)))
-                results[image_id] = changed, BulkResult(image_id, status, made_private=made_private)
+                results[image_id] = changed, BulkResult(id=image_id, status=status, made_private=made_private)
             for album_id in albums:
                 record_membership_change(records.albums, unit, transaction, album_id, account_id, now)
         return results
@@ -576,7 +561,12 @@ def _parse_item(item: object, params: Mapping[str, object]) -> object:
     return {"image_id": image.id if isinstance(image, Image) else image, **params, **own}
 
 
-def _result(image_id: str, status: BulkStatus | None) -> BulkResult:
-    if status is None:
-        return BulkResult(image_id, BulkStatus.NOT_FOUND, NotFoundError(image_not_found_text(image_id)))
-    return BulkResult(image_id, status)
+def _result(image_id: str, status: BulkStatus, error: ImageHostError | None = None) -> BulkResult:
+    record = None
+    if error is not None:
+        record = BulkError(code=error.code, message=error.message, details=error.details)
+    return BulkResult(id=image_id, status=status, error=record)
+
+
+def _not_found(image_id: str) -> BulkResult:
+    return _result(image_id, BulkStatus.NOT_FOUND, NotFoundError(image_not_found_text(image_id)))

@@ -32,6 +32,7 @@ from imagehost_core.models import (
     Account,
     ApiKey,
     ApiKeyWithToken,
+    Deleted,
     Page,
     Principal,
     Scope,
@@ -76,7 +77,7 @@ class KeyService:
         name: str = "",
         *,
         owner: Owner,
-        scopes: Iterable[Scope | str] = ALL_SCOPES,
+        scopes: Iterable[Scope | str] | None = None,
         expires_at: datetime | None = None,
     ) -> ApiKeyWithToken:
         """Create a key. The result is the only place that has its token.
@@ -92,11 +93,13 @@ class KeyService:
             ValidationError: A value is not allowed; all errors are reported together.
         """
         account = get_account(self._records.accounts, owner)
-        created = self._new_key(account, name=name, scopes=scopes, expires_at=expires_at)
+        key, token = self._new_key(
+            account, name=name, scopes=ALL_SCOPES if scopes is None else scopes, expires_at=expires_at
+        )
         with self._units.transaction(account) as transaction:
-            self._records.keys.insert(transaction, created.key, token_hash(created.token))
-        _log("key created", account, created.key)
-        return created
+            self._records.keys.insert(transaction, key, token_hash(token))
+        _log("key created", account, key)
+        return _with_token(key, token)
 
     def create_first(self, *, owner: Owner, name: str, password_hash: str) -> ApiKeyWithToken | None:
         """Create the first key of an account with all scopes, and set its password, in one transaction.
@@ -115,15 +118,15 @@ class KeyService:
             NotFoundError: There is no such account.
         """
         account = get_account(self._records.accounts, owner)
-        created = self._new_key(account, name=name, scopes=ALL_SCOPES, expires_at=None)
+        key, token = self._new_key(account, name=name, scopes=ALL_SCOPES, expires_at=None)
         with self._units.transaction(account) as transaction:
             if self._records.keys.is_any(account.id, transaction):
                 return None
             self._records.accounts.set_password_hash(transaction, account.id, password_hash)
-            self._records.keys.insert(transaction, created.key, token_hash(created.token))
-        return created
+            self._records.keys.insert(transaction, key, token_hash(token))
+        return _with_token(key, token)
 
-    def _new_key(self, account: Account, **fields: object) -> ApiKeyWithToken:
+    def _new_key(self, account: Account, **fields: object) -> tuple[ApiKey, str]:
         now = self._env.clock()
         values = _validate_key(fields, now)
         token = new_token(TokenKind.KEY, self._env.random)
@@ -136,7 +139,7 @@ class KeyService:
             revoked_at=None,
             **values,
         )
-        return ApiKeyWithToken(key, token)
+        return key, token
 
     def list(self, *, owner: Owner, **page: Unpack[PageKeywords]) -> Page[ApiKey]:
         """Return a page of an account's keys, revoked ones included, newest first.
@@ -194,7 +197,7 @@ class KeyService:
         """
         _validate_key(fields, self._env.clock())
 
-    def delete(self, key: KeyRef, *, owner: Owner) -> ApiKey:
+    def delete(self, key: KeyRef, *, owner: Owner) -> Deleted:
         """Revoke a key at once, in every process; its record stays. Doing it again changes nothing.
 
         Raises:
@@ -209,7 +212,7 @@ class KeyService:
                 self._records.keys.update(transaction, revoked)
         if revoked != current:
             _log("key revoked", account, revoked)
-        return revoked
+        return Deleted(id=current.id)
 
     def authenticate(self, token: str) -> Principal:
         """Return the principal of a key's or session's token.
@@ -268,6 +271,10 @@ class KeyService:
 def _log(event: str, account: Account, key: ApiKey) -> None:
     fields = {"account": account.name, "key": key.id, "scopes": " ".join(sorted(key.scopes))}
     log.info(event, extra={"fields": fields})
+
+
+def _with_token(key: ApiKey, token: str) -> ApiKeyWithToken:
+    return ApiKeyWithToken(**attrs.asdict(key, recurse=False), token=token)
 
 
 _NEVER = datetime.min.replace(tzinfo=UTC)

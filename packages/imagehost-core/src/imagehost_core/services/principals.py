@@ -47,7 +47,7 @@ def principal_of(token: ApiKey | Session | None, account: Account | None, now: d
         return Principal(account, ALL_SCOPES, session_id=token.id, expires_at=token.expires_at)
     if token.revoked_at is not None:
         raise UnauthorizedError(INVALID_TOKEN)
-    return Principal(account, token.scopes, key_id=token.id, expires_at=token.expires_at)
+    return Principal(account, frozenset(token.scopes), key_id=token.id, expires_at=token.expires_at)
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from attrs import field, frozen
@@ -18,25 +19,8 @@ from imagehost_core.limits import (
     sign_in_delay,
     sign_in_keys,
 )
-from imagehost_core.models import Account, AccountUsage, LimitOverrides
+from imagehost_core.models import Account, AccountLimits, RateLimitWindow
 from imagehost_core.settings import LimitSettings
-
-
-@frozen
-class WindowState:
-    """A window that limits an account, and its remaining requests.
-
-    Attributes:
-        name: A name such as `api_per_minute`.
-        limit: Requests that it admits, at least 1.
-        remaining: Requests left.
-        reset: Its end, as a Unix timestamp.
-    """
-
-    name: str
-    limit: int
-    remaining: int
-    reset: int
 
 
 @frozen
@@ -52,23 +36,6 @@ class SignInAttempt:
     delay_seconds: float = 0.0
 
 
-@frozen(kw_only=True)
-class AccountOverview:
-    """An account with what it uses and may use.
-
-    Attributes:
-        account: The account.
-        usage: What it has stored.
-        quota_bytes: In bytes; 0 is unlimited.
-        limits: The state of its rate limit windows.
-    """
-
-    account: Account
-    usage: AccountUsage
-    quota_bytes: int
-    limits: tuple[WindowState, ...]
-
-
 @frozen
 class RateLimiter:
     """The rate limits of a host."""
@@ -79,7 +46,7 @@ class RateLimiter:
 
     def limits_of(self, account: Account) -> LimitSettings:
         """Return the limits of an account: the host's, overridden by its own."""
-        return _policies(self._limits, account.limits).settings
+        return self._limits.for_account(account)
 
     def admit(self, account: Account, *, upload: bool = False) -> Decision:
         """Decide on an API request of an account, and count it if it is admitted.
@@ -148,17 +115,17 @@ class RateLimiter:
             self._store.refund(client_key, self._limits.sign_ins)
             self._store.refund(name_key, _ACCOUNT_SIGN_INS)
 
-    def windows(self, account: Account) -> tuple[WindowState, ...]:
+    def windows(self, account: Account) -> tuple[RateLimitWindow, ...]:
         """Return the windows that limit an account; a limit of 0 is unlimited and has none."""
         policy = _policies(self._limits, account.limits).all
         now = self._clock()
         hits = self._store.peek(account_key(account.id), policy)
         return tuple(
-            WindowState(
+            RateLimitWindow(
                 name=window.name,
                 limit=window.limit,
                 remaining=max(0, window.limit - hits.get(window.name, 0)),
-                reset=window.reset(now),
+                reset=datetime.fromtimestamp(window.reset(now), UTC),
             )
             for window in policy
             if window.limit
@@ -175,9 +142,8 @@ class RateLimiter:
 
 @frozen
 class _Policies:
-    """Limits, and their windows, which would take longer to build than to count in."""
+    """The windows of limits, which would take longer to build than to count in."""
 
-    settings: LimitSettings
     api: RateLimitPolicy
     uploads: RateLimitPolicy
     all: RateLimitPolicy
@@ -185,12 +151,12 @@ class _Policies:
 
 
 @lru_cache(1_000)
-def _policies(settings: LimitSettings, overrides: LimitOverrides) -> _Policies:
-    limits = settings.for_account(overrides)
+def _policies(settings: LimitSettings, overrides: AccountLimits) -> _Policies:
+    limits = settings.overridden(overrides)
     every = (*limits.uploads, *limits.bulk_ids)
-    return _Policies(limits, limits.api, limits.uploads, every, limits.unauthenticated)
+    return _Policies(limits.api, limits.uploads, every, limits.unauthenticated)
 
 
-_NO_OVERRIDES = LimitOverrides()
+_NO_OVERRIDES = AccountLimits()
 _ACCOUNT_SIGN_INS = (Window("sign_ins_per_minute", MINUTE, 2**31),)
 """A limit that is never reached: the attempts are counted only."""

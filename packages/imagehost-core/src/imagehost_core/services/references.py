@@ -8,7 +8,16 @@ from collections.abc import Iterable, Mapping
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import AlbumId, ImageId, KeyId, SessionId, WebhookId, parse_album_id, parse_image_id
-from imagehost_core.models import Account, Album, ApiKey, Image, Session, Webhook, WebhookDelivery
+from imagehost_core.models import (
+    Account,
+    Album,
+    ApiKey,
+    Image,
+    Session,
+    SessionWithToken,
+    Webhook,
+    WebhookDelivery,
+)
 
 Owner = Account | str
 """An account, or its name."""
@@ -25,7 +34,7 @@ def account_name_errors(name: object) -> tuple[FieldError, ...]:
     if isinstance(name, str) and _NAME.fullmatch(name) is not None:
         return ()
     expected = "1 to 64 letters, digits or ._@+-, beginning with a letter or digit,"
-    return (FieldError("username", expected, quote_value(name)),)
+    return (FieldError("name", expected, quote_value(name)),)
 
 
 def get_account(accounts: AccountRepository, owner: Owner) -> Account:
@@ -48,7 +57,7 @@ AlbumRef = Album | int | str
 """An album, or its id: a positive integer or its decimal string."""
 KeyRef = ApiKey | str
 """An API key, or its id."""
-SessionRef = Session | str
+SessionRef = Session | SessionWithToken | str
 """A session, or its id."""
 WebhookRef = Webhook | str
 """A webhook, or its id."""
@@ -81,7 +90,7 @@ def key_id_of(key: KeyRef) -> KeyId:
 
 def session_id_of(session: SessionRef) -> SessionId:
     """Return the id of a session."""
-    return session.id if isinstance(session, Session) else SessionId(session)
+    return session.id if isinstance(session, Session | SessionWithToken) else SessionId(session)
 
 
 def webhook_id_of(webhook: WebhookRef) -> WebhookId:

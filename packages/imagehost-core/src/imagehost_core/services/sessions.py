@@ -13,7 +13,7 @@ from imagehost_core.environment import Environment
 from imagehost_core.errors import NotFoundError, UnauthorizedError, quote_value
 from imagehost_core.ids import SessionId, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
-from imagehost_core.models import Account, Page, Session, SessionWithToken
+from imagehost_core.models import Account, Deleted, Page, Session, SessionWithToken
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import Owner, SessionRef, get_account, session_id_of
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
@@ -81,7 +81,7 @@ class SessionService:
             if is_full:
                 self._records.sessions.delete_oldest(transaction, account.id, keep=MAX_SESSIONS - 1)
             self._records.sessions.insert(transaction, session, token_hash(token))
-        return SessionWithToken(current, session, token)
+        return SessionWithToken(id=session.id, token=token, expires_at=session.expires_at, account=current)
 
     def list(self, *, owner: Owner, **page: Unpack[PageKeywords]) -> Page[Session]:
         """Return a page of an account's sessions that have not expired, newest first.
@@ -94,7 +94,7 @@ class SessionService:
             account.id, self._env.clock(), parse_page_request(**page)
         )
 
-    def delete(self, session: SessionRef | None = None, *, owner: Owner) -> None:
+    def delete(self, session: SessionRef | None = None, *, owner: Owner) -> Deleted:
         """End a session of an account at once, in every process.
 
         Args:
@@ -114,6 +114,7 @@ class SessionService:
                     f"expected the id of one of your sessions but received {quote_value(session_id)}"
                 )
             self._records.sessions.delete(transaction, session_id)
+        return Deleted(id=session_id)
 
 
 def _printable(text: str) -> str:

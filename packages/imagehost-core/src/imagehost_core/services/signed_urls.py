@@ -7,6 +7,7 @@ them. One that a key has made expires no later than the key.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from attrs import field, frozen
 
@@ -19,7 +20,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.models import Image, Principal, UrlBuilder
+from imagehost_core.models import Image, Principal, SignedUrl, UrlBuilder
 from imagehost_core.services.access import SigningKeys, require_allowed_transform
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.settings import DeliverySettings
@@ -77,7 +78,7 @@ class UrlSigner:
 
     def sign(
         self, key: bytes, image: Image, transform: Transform, expires_in: int, principal: Principal | None
-    ) -> str:
+    ) -> SignedUrl:
         """Return the signed URL of a transform of an image.
 
         Args:
@@ -93,7 +94,8 @@ class UrlSigner:
         signed = "&".join(filter(None, (query, f"exp={expires}", f"sig={signature}")))
         # `fm` cannot name every format; the extension can.
         extension = FORMATS[transform.format].extensions[0] if isinstance(transform.format, Format) else None
-        return self._urls.image(image, signed, extension)
+        url = self._urls.image(image, signed, extension)
+        return SignedUrl(url=url, expires_at=datetime.fromtimestamp(expires, UTC))
 
     def sign_deletion(self, key: bytes, image: Image, principal: Principal) -> str:
         """Return the query of the URL with which anyone can delete an image.

@@ -378,7 +378,7 @@ class UploadService:
             log.exception("cannot remove files of a failed upload: image=%s", image.id)
 
     def _quota(self, account: Account) -> int:
-        return self._settings.limits.for_account(account.limits).quota_bytes
+        return self._settings.limits.for_account(account).quota_bytes
 
 
 def _source_name(source: UploadSource) -> str | None:

@@ -23,7 +23,7 @@ from imagehost_core.environment import Environment
 from imagehost_core.errors import ErrorCollector, NotFoundError, ValidationError, quote_value
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
-from imagehost_core.models import Account, Page, Webhook, WebhookDelivery, WebhookWithSecret
+from imagehost_core.models import Account, Deleted, Page, Webhook, WebhookDelivery, WebhookWithSecret
 from imagehost_core.observer import DeliveryAttempted
 from imagehost_core.resources import with_current_urls
 from imagehost_core.services.references import DeliveryRef, Owner, WebhookRef, get_account, webhook_id_of
@@ -105,7 +105,7 @@ class WebhookService:
         with self._units.transaction(account) as transaction:
             self._require_fewer_than_maximum(account, transaction)
             self._records.webhooks.insert(transaction, webhook, secret)
-        return WebhookWithSecret(webhook, secret)
+        return _with_secret(webhook, secret)
 
     def list(self, *, owner: Owner, **page: Unpack[PageKeywords]) -> Page[Webhook]:
         """Return a page of an account's webhooks, newest first.
@@ -172,7 +172,7 @@ class WebhookService:
         """
         self._validate(fields)
 
-    def delete(self, webhook: WebhookRef, *, owner: Owner) -> None:
+    def delete(self, webhook: WebhookRef, *, owner: Owner) -> Deleted:
         """Delete a webhook with its deliveries.
 
         Raises:
@@ -180,7 +180,9 @@ class WebhookService:
         """
         account = get_account(self._records.accounts, owner)
         with self._units.transaction(account) as transaction:
-            self._records.webhooks.delete(transaction, self._get(webhook, account, transaction).id)
+            current = self._get(webhook, account, transaction)
+            self._records.webhooks.delete(transaction, current.id)
+        return Deleted(id=current.id)
 
     def rotate_secret(self, webhook: WebhookRef, *, owner: Owner) -> WebhookWithSecret:
         """Replace the secret of a webhook; both sign for 24 hours.
@@ -194,7 +196,7 @@ class WebhookService:
             current = self._get(webhook, account, transaction)
             until = self._env.clock() + SECRET_OVERLAP
             self._records.webhooks.rotate_secret(transaction, current.id, secret, until)
-        return WebhookWithSecret(current, secret)
+        return _with_secret(current, secret)
 
     def test(self, webhook: WebhookRef, *, owner: Owner) -> WebhookDelivery:
         """Send a webhook an event of type `webhook.test`, whether or not it subscribes to that type.
@@ -403,3 +405,7 @@ class WebhookService:
 
     def _validate(self, changes: Mapping[str, object]) -> dict[str, object]:
         return validate_webhook(changes, self._env.resolve, allow_loopback=self._settings.allow_loopback)
+
+
+def _with_secret(webhook: Webhook, secret: str) -> WebhookWithSecret:
+    return WebhookWithSecret(**attrs.asdict(webhook, recurse=False), secret=secret)

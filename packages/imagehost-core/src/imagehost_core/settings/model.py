@@ -15,7 +15,7 @@ from attrs.validators import ge, le, matches_re, optional
 
 from imagehost_core._util.machine import available_cores, available_memory
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
-from imagehost_core.models import LimitOverrides
+from imagehost_core.models import Account, AccountLimits
 from imagehost_core.settings.engines import (
     FOLDER,
     SQLITE,
@@ -222,9 +222,14 @@ class LimitSettings:
         """The windows of a sign-in attempt."""
         return (Window("sign_ins_per_minute", MINUTE, self.sign_ins_per_minute),)
 
-    def for_account(self, overrides: LimitOverrides) -> LimitSettings:
-        """Return the limits of an account with overrides."""
-        return evolve(self, **asdict(overrides, filter=lambda _, value: value is not None))
+    def for_account(self, account: Account) -> LimitSettings:
+        """Return the limits of an account: these, overridden by its own."""
+        limits = self if account.quota_bytes is None else evolve(self, quota_bytes=account.quota_bytes)
+        return limits.overridden(account.limits)
+
+    def overridden(self, limits: AccountLimits) -> LimitSettings:
+        """Return these limits, overridden by those that an account has."""
+        return evolve(self, **asdict(limits, filter=lambda _, value: value is not None))
 
     @property
     def unauthenticated(self) -> RateLimitPolicy:

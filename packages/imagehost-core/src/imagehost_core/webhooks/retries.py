@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from attrs import evolve, frozen
 
-from imagehost_core.models import DeliveryState, WebhookDelivery
+from imagehost_core.models import DeliveryStatus, WebhookDelivery
 
 RETRY_SCHEDULE = tuple(
     timedelta(seconds=seconds)
@@ -71,18 +71,20 @@ def after_attempt(
         is_active: Whether the webhook is active; deliveries of an inactive one are retried manually only.
     """
     count = delivery.attempts + 1
+    excerpt = attempt.response[:RESPONSE_EXCERPT_BYTES]
     updated = evolve(
         delivery,
         attempts=count,
         next_attempt_at=None,
         last_attempt_at=attempt.at,
-        last_status=attempt.status,
-        last_duration_ms=attempt.duration_ms,
-        last_response=attempt.response[:RESPONSE_EXCERPT_BYTES],
+        response_status=attempt.status,
+        response_excerpt="" if attempt.status is None else excerpt,
+        duration_ms=attempt.duration_ms,
+        error=excerpt or None if attempt.status is None else None,
     )
     if attempt.succeeded:
-        return NextStep(evolve(updated, state=DeliveryState.DELIVERED))
-    failed = evolve(updated, state=DeliveryState.FAILED)
+        return NextStep(evolve(updated, status=DeliveryStatus.DELIVERED))
+    failed = evolve(updated, status=DeliveryStatus.FAILED)
     if not is_active:
         return NextStep(failed)
     if attempt.status == GONE:

@@ -18,7 +18,8 @@ import click
 from imagehost_core import AccountChanges, ImageHost, to_rfc3339, utc_now
 from imagehost_core.errors import ValidationError
 from imagehost_core.lists import MAX_PER_PAGE
-from imagehost_core.models import ALL_SCOPES, Account, ApiKey, LimitOverrides, Page, Role, Scope
+from imagehost_core.models import ALL_SCOPES, Account, AccountLimits, ApiKey, Page, Role, Scope, own_limits
+from imagehost_core.services.accounts import AccountProperties
 from imagehost_core.settings import DURATION, SIZE, SettingsError
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.cli.archives import json_option
@@ -27,9 +28,7 @@ from imagehost_server.http.body import parse_timestamp
 
 F = TypeVar("F", bound=Callable[..., None])
 
-RATE_LIMITS = tuple(
-    attribute.name for attribute in attrs.fields(LimitOverrides) if attribute.name != "quota_bytes"
-)
+RATE_LIMITS = tuple(attribute.name for attribute in attrs.fields(AccountLimits))
 """The names of the rate limits that can be overridden per account."""
 
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -80,9 +79,10 @@ def create_user(
       imagehost users create anna --data /srv/imagehost --quota 10GiB --limit uploads_per_minute=60
     """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
-        changes = _parse_changes(role, quota, limits)
+        properties = _parse_properties(role, quota, limits)
         password = _prompt_password() if prompt else new_password()
-        host.accounts.create(name, password_hash=hash_password(password), **changes)
+        password_hash = hash_password(password)
+        host.accounts.create(name, password_hash=password_hash, **properties)
     if not prompt:
         _print_password(name, password)
 
@@ -114,13 +114,13 @@ def update_user(
       imagehost users update anna --data /srv/imagehost --suspend
     """  # noqa: D301 - the escape sequence is click's
     with open_host(data) as host:
-        changes = _parse_changes(role, quota, limits)
+        changes = cast("AccountChanges", _parse_properties(role, quota, limits))
         if suspended is not None:
             changes["suspended"] = suspended
         account = host.accounts.update(name, **changes)
     click.echo(f"role={account.role}")
     click.echo(f"suspended={'false' if account.suspended_at is None else 'true'}")
-    for limit, value in attrs.asdict(account.limits).items():
+    for limit, value in own_limits(account).items():
         click.echo(f"{limit}={'default' if value is None else value}")
 
 
@@ -372,13 +372,13 @@ def _parse_quota(text: str) -> int | None:
     raise SettingsError(f"expected bytes, {SIZE.example}, or `default` for --quota but received {text!r}")
 
 
-def _parse_changes(role: str | None, quota: str | None, limits: tuple[str, ...]) -> AccountChanges:
+def _parse_properties(role: str | None, quota: str | None, limits: tuple[str, ...]) -> AccountProperties:
     changes: dict[str, object] = dict(map(_parse_limit, limits))
     if role is not None:
         changes["role"] = role
     if quota is not None:
         changes["quota_bytes"] = _parse_quota(quota)
-    return cast("AccountChanges", changes)
+    return cast("AccountProperties", changes)
 
 
 def _parse_expiry(text: str | None) -> datetime | None:

@@ -6,8 +6,8 @@ A setting lets anybody register.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Annotated, Any, cast
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, cast
 
 from attrs import frozen
 from litestar import Response
@@ -22,12 +22,12 @@ from imagehost_core.ids import parse_account_id
 from imagehost_core.limits import account_key, sign_in_keys
 from imagehost_core.models import (
     Account,
+    AccountOverview,
     AccountUsage,
     Role,
     Scope,
 )
-from imagehost_core.services.accounts import MAX_LIMIT, account_change_errors
-from imagehost_core.services.rate_limiter import AccountOverview
+from imagehost_core.services.accounts import MAX_LIMIT, AccountProperties, account_change_errors
 from imagehost_core.services.references import account_name_errors
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
 from imagehost_server.http.responses import Success, ok, record_of
@@ -35,8 +35,9 @@ from imagehost_server.routes.body import JsonBody, member, set_fields
 from imagehost_server.routes.handler import ApiRequest, operation
 from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination
 from imagehost_server.routes.sessions import (
+    AccountName,
     AccountSummary,
-    SignIn,
+    Password,
     replace_password,
     throttle_password_attempt,
 )
@@ -85,12 +86,23 @@ class AccountLimits(JsonBody, kw_only=True):
     bulk_ids_per_minute: Limit | UnsetType = UNSET
 
 
-class NewAccount(SignIn, kw_only=True):
-    """The body of `POST /accounts`; only operators may send more than the name and the password."""
+class NewAccount(JsonBody, kw_only=True):
+    """The body of `POST /accounts`; only operators may send more than the name and the password.
 
+    `username` is accepted in place of `name`.
+    """
+
+    aliases: ClassVar[Mapping[str, str]] = {"username": "name"}
+
+    name: AccountName
+    password: Password
     role: AccountRole | UnsetType = UNSET
     limits: AccountLimits | UnsetType = UNSET
     quota_bytes: Quota | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        # Without the password, which must not be logged.
+        return f"{type(self).__name__}(name={self.name!r})"
 
     @staticmethod
     def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
@@ -132,7 +144,7 @@ def _raise_if_any(errors: list[FieldError]) -> None:
 
 
 def _new_account_errors(members: Mapping[str, object]) -> list[FieldError]:
-    name = members.get("username")
+    name = members.get("name")
     errors = account_name_errors(name) if isinstance(name, str) else ()
     return [*errors, *_password_errors("password", members), *_property_errors(members)]
 
@@ -243,23 +255,18 @@ def managed_account_record(account: Account, usage: AccountUsage) -> ManagedAcco
         ManagedAccountRecord,
         account,
         limits=record_of(LimitOverridesRecord, account.limits),
-        quota_bytes=account.limits.quota_bytes,
-        suspended=account.suspended_at is not None,
         usage=usage,
     )
 
 
 def account_record(overview: AccountOverview) -> AccountRecord:
     """Return the record of an account's usage, quota and rate limits."""
-    usage, quota = overview.usage, overview.quota_bytes
-    return AccountRecord(
+    return record_of(
+        AccountRecord,
+        overview,
         account=record_of(AccountSummary, overview.account),
-        usage=usage,
-        quota=QuotaRecord(bytes=quota or None, remaining=max(0, quota - usage.bytes) if quota else None),
-        limits=[
-            record_of(LimitRecord, window, reset=datetime.fromtimestamp(window.reset, UTC))
-            for window in overview.limits
-        ],
+        quota=record_of(QuotaRecord, overview.quota),
+        limits=[record_of(LimitRecord, window) for window in overview.limits],
     )
 
 
@@ -364,24 +371,22 @@ async def create_account(
     Requires an operator's session. Where registration is enabled, a request without a valid token may create
     an account too, with a name and a password only.
     """
-    host, identity, changes = request.host, request.identity, _changes(data)
+    host, identity, changes = request.host, request.identity, _properties(data)
     if changes and identity.principal is None:
         assert identity.auth_error is not None
         raise identity.auth_error
     # An invalid name or password costs neither an attempt nor a hash.
     _raise_if_any(_new_account_errors(set_fields(data)))
     if identity.principal is None:
-        await throttle_password_attempt(request, data.username)
-        keys = sign_in_keys(data.username, identity.ip_address)
+        await throttle_password_attempt(request, data.name)
+        keys = sign_in_keys(data.name, identity.ip_address)
     else:
         keys = (account_key(request.account.id), "")
     password_hash = await request.executors.passwords.run(keys, hash_password, data.password)
 
     def create() -> ManagedAccountRecord:
         operator = None if identity.principal is None else request.account
-        account = host.accounts.create(
-            data.username, password_hash=password_hash, operator=operator, **changes
-        )
+        account = host.accounts.create(data.name, password_hash=password_hash, operator=operator, **changes)
         return _record(host, account)
 
     record = await request.executors.database.run(create)
@@ -420,7 +425,11 @@ async def update_account(
     return ok(await request.executors.database.run(update))
 
 
-def _changes(body: NewAccount | AccountChanges) -> CoreChanges:
+def _properties(body: NewAccount) -> AccountProperties:
+    return cast("AccountProperties", account_properties(set_fields(body)))
+
+
+def _changes(body: AccountChanges) -> CoreChanges:
     return cast("CoreChanges", account_properties(set_fields(body)))
 
 

@@ -14,23 +14,25 @@ from msgspec import UNSET, UnsetType, json
 from imagehost_core import ImageHost
 from imagehost_core.authorization import authorize
 from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, ValidationError, quote_value
-from imagehost_core.ids import AlbumId
 from imagehost_core.limits import account_key
-from imagehost_core.models import Account, Album, AlbumShare, Scope
-from imagehost_core.resources import AlbumRecord
-from imagehost_core.services.albums import (
-    MAX_ALBUM_NAME,
-    MAX_IMAGES_PER_REQUEST,
+from imagehost_core.models import (
+    Account,
+    AlbumShare,
+    Deleted,
+    DeletedAlbum,
+    Membership,
     MemberStatus,
+    Scope,
 )
-from imagehost_core.services.albums import MembershipResult as HostResult
+from imagehost_core.resources import AlbumRecord
+from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST
 from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.services.references import parse_image_ids
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
 from imagehost_server.http.responses import RawResponse, Success, envelope, ok, record_of, success_response
 from imagehost_server.routes.body import KEEPS_PUBLIC, Description, IsPublic, JsonBody, member, set_fields
-from imagehost_server.routes.handler import ApiRequest, Deleted, operation
+from imagehost_server.routes.handler import ApiRequest, operation
 from imagehost_server.routes.idempotency import fingerprint, run_idempotent
 from imagehost_server.routes.keys import ExpiresAt, parse_key_members
 from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination, query
@@ -150,7 +152,7 @@ class ShareRecord:
 def share_record(request: ApiRequest, share: AlbumShare) -> ShareRecord:
     """Return the record of a share; of a new one, with its link."""
     url = f"{request.settings.site_url}/s/{share.token}" if share.token else None
-    return record_of(ShareRecord, share, url=url, has_password=share.password_hash is not None)
+    return record_of(ShareRecord, share, url=url)
 
 
 @frozen(kw_only=True)
@@ -179,22 +181,7 @@ class AlbumList:
     pagination: Pagination
 
 
-ChangeMembers = Callable[..., tuple[Album, tuple[HostResult, ...]]]
-
-
-@frozen
-class DeletedAlbum:
-    """The id of a deleted album.
-
-    Attributes:
-        id: Identifier.
-        deleted: Always true.
-        made_private_count: How many of its public images have become private, as the album was private.
-    """
-
-    id: AlbumId
-    deleted: bool
-    made_private_count: int
+ChangeMembers = Callable[..., Membership]
 
 
 @frozen(kw_only=True)
@@ -304,7 +291,7 @@ async def delete_album(
     deleted = await request.executors.slow_writes.run(
         albums.delete, album.id, owner=owner, delete_images=with_images, images_public=keeps_public
     )
-    return ok(DeletedAlbum(id=deleted.id, deleted=True, made_private_count=deleted.made_private_count))
+    return ok(deleted)
 
 
 @operation("PUT /v1/albums/{album_id}/images", Scope.ALBUMS_WRITE, summary="Add images to an album.")
@@ -368,8 +355,7 @@ async def delete_share(
     request: ApiRequest, album_id: AlbumIdPath, share_id: ShareIdPath
 ) -> Response[Success[Deleted]]:
     """Revoke a share link at once, on every host: its page and its image URLs are not found any more."""
-    await request.call(request.host.albums.delete_share, album_id, share_id)
-    return ok(Deleted(id=share_id, deleted=True))
+    return ok(await request.call(request.host.albums.delete_share, album_id, share_id))
 
 
 async def new_share(request: ApiRequest, album_id: str, members: Mapping[str, Any]) -> ShareRecord:
@@ -406,17 +392,15 @@ async def new_share(request: ApiRequest, album_id: str, members: Mapping[str, An
 async def _change_members(
     request: ApiRequest, change: ChangeMembers, album_id: str, members: AlbumMembers
 ) -> Response[Success[MembershipResults]]:
-    album, results = await request.call(
-        change, album_id, members.image_ids, images_public=members.images_public
-    )
+    changed = await request.call(change, album_id, members.image_ids, images_public=members.images_public)
     records = [
         MembershipResult(
             image_id=result.image_id, status=result.status, made_private=result.made_private or UNSET
         )
-        for result in results
+        for result in changed.results
     ]
-    count = sum(result.made_private for result in results)
-    return ok(MembershipResults(results=records, made_private_count=count, album=AlbumRecord.of(album)))
+    album = AlbumRecord.of(changed.album)
+    return ok(record_of(MembershipResults, changed, results=records, album=album))
 
 
 def _parse_boolean(name: str, text: str | None) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Mapping
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from attrs import evolve, field, frozen
@@ -46,7 +46,12 @@ class JsonBody(Struct, kw_only=True, forbid_unknown_fields=True):
     """Base class of JSON bodies. Only JSON types, names and required members are checked by the classes.
 
     A body with an unknown member is decoded member by member, which ignores it unless it is misspelled.
+
+    Attributes:
+        aliases: Names that are accepted in place of those of members.
     """
+
+    aliases: ClassVar[Mapping[str, str]] = {}
 
     @staticmethod
     def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
@@ -108,6 +113,9 @@ def _decode_by_member(kind: type[T], body: bytes) -> T | InvalidBody:
     if not isinstance(tree, dict):
         invalid = FieldError("the body", "an object", _quote(tree))
         return InvalidBody(kind, ValidationError(errors=[invalid]))
+    for alias, name in kind.aliases.items():
+        if alias in tree:
+            tree.setdefault(name, tree.pop(alias))
     members, errors = _check_members(kind, tree, "")
     if not errors:
         return msgspec.convert(members, kind)

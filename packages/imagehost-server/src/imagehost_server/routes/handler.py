@@ -351,16 +351,3 @@ def look_up(host: ImageHost, owner: Account, path: Mapping[str, str], body: Inva
         if others:
             errors.add(type(error)(errors=others))
     return errors
-
-
-@frozen(kw_only=True)
-class Deleted:
-    """The id of a deleted resource.
-
-    Attributes:
-        id: Identifier.
-        deleted: Always true.
-    """
-
-    id: str
-    deleted: bool

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Annotated, Any, cast
-from urllib.parse import parse_qs, urlsplit
 
 from attrs import frozen
 from litestar import Response
@@ -15,12 +13,19 @@ from msgspec import UNSET, Raw, UnsetType
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import ErrorCollector
-from imagehost_core.ids import ImageId
 from imagehost_core.lists import LIST_PARAMETERS, MAX_SEARCH, STORED, ImageSort
-from imagehost_core.models import Account, Image, Scope
+from imagehost_core.models import (
+    Account,
+    BulkResult,
+    BulkStatus,
+    Deleted,
+    Image,
+    Scope,
+    SignedImageUrl,
+    SignedUrl,
+)
 from imagehost_core.resources import ImageRecord, PublicAlbumRecord, PublicImageRecord
 from imagehost_core.services.images import MAX_IMAGES as MAX_BULK_IMAGES
-from imagehost_core.services.images import BulkResult, BulkStatus
 from imagehost_core.services.references import parse_image_ids
 from imagehost_core.transform import (
     DEFAULT_LIFETIME_SECONDS,
@@ -32,9 +37,9 @@ from imagehost_core.transform import (
     Fit,
 )
 from imagehost_core.uploads import MAX_FILENAME_BYTES
-from imagehost_server.http.responses import Success, encode_record, error_dict, ok
+from imagehost_server.http.responses import Success, encode_record, ok, record_of
 from imagehost_server.routes.body import KEEPS_PUBLIC, Description, IsPublic, JsonBody, member, set_fields
-from imagehost_server.routes.handler import ApiRequest, Deleted, operation
+from imagehost_server.routes.handler import ApiRequest, operation
 from imagehost_server.routes.lists import (
     GALLERY_PARAMETERS,
     Cursor,
@@ -300,21 +305,6 @@ class BulkResults:
 
 
 @frozen(kw_only=True)
-class SignedUrlRecord:
-    """An image URL with the parameters `exp` and `sig`, its image, and when it expires.
-
-    Attributes:
-        image_id: The id of the image, as in the request.
-        url: The URL, with the parameters `exp` and `sig`.
-        expires_at: When the URL expires.
-    """
-
-    image_id: ImageId
-    url: str
-    expires_at: datetime
-
-
-@frozen(kw_only=True)
 class SignedUrls:
     """The signed URLs of several items, in their order.
 
@@ -322,20 +312,7 @@ class SignedUrls:
         items: The URL of each item, in the order of the request.
     """
 
-    items: list[SignedUrlRecord]
-
-
-@frozen(kw_only=True)
-class SignedUrl:
-    """An image URL with the parameters `exp` and `sig`, and when it expires.
-
-    Attributes:
-        url: The URL, with the parameters `exp` and `sig`.
-        expires_at: When the URL expires.
-    """
-
-    url: str
-    expires_at: datetime
+    items: tuple[SignedImageUrl, ...]
 
 
 # The core reads the parameters from the URL, repeated ones too; the annotations are for the OpenAPI document.
@@ -396,8 +373,7 @@ async def update_image(
 )
 async def delete_image(request: ApiRequest, image_id: ImageIdPath) -> Response[Success[Deleted]]:
     """Respond once all bytes of the image are deleted."""
-    image = await request.call(request.host.images.delete, image_id)
-    return ok(Deleted(id=image.id, deleted=True))
+    return ok(await request.call(request.host.images.delete, image_id))
 
 
 @operation(
@@ -412,13 +388,8 @@ async def sign_image(
     params = set_fields(data)
     expires_in = params.pop("expires_in")
     transform = {name: str(value) for name, value in params.items()}
-    url = await request.call(request.host.images.signed_url, image_id, transform, expires_in=expires_in)
-    return ok(SignedUrl(url=url, expires_at=expiry_of(url)))
-
-
-def expiry_of(url: str) -> datetime:
-    """Return the time at which a signed URL expires."""
-    return datetime.fromtimestamp(int(parse_qs(urlsplit(url).query)["exp"][0]), UTC)
+    signed = request.host.images.signed_url
+    return ok(await request.call(signed, image_id, transform, expires_in=expires_in))
 
 
 @operation(
@@ -477,14 +448,7 @@ async def sign_images(
     urls = await request.call(
         request.host.images.signed_urls, list(map(set_fields, data.items)), expires_in=data.expires_in
     )
-    return ok(
-        SignedUrls(
-            items=[
-                SignedUrlRecord(image_id=ImageId(item.image_id), url=url, expires_at=expiry_of(url))
-                for item, url in zip(data.items, urls, strict=True)
-            ]
-        )
-    )
+    return ok(SignedUrls(items=urls))
 
 
 async def _delete(request: ApiRequest, body: BulkImageIds) -> Response[Success[BulkResults]]:
@@ -504,7 +468,7 @@ def _changed(results: Iterable[BulkResult]) -> str:
 
 
 def _record(result: BulkResult) -> BulkResultRecord:
-    error = UNSET if result.error is None else ErrorRecord(**error_dict(result.error))
+    error = UNSET if result.error is None else record_of(ErrorRecord, result.error)
     return BulkResultRecord(
         id=result.id, status=result.status, error=error, made_private=result.made_private or UNSET
     )

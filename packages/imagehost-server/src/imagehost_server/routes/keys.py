@@ -19,13 +19,14 @@ from imagehost_core.models import (
     Account,
     ApiKey,
     ApiKeyWithToken,
+    Deleted,
     Scope,
 )
 from imagehost_core.services.keys import MAX_KEY_NAME
 from imagehost_server.http.body import parse_timestamp
 from imagehost_server.http.responses import Success, ok, record_of
 from imagehost_server.routes.body import JsonBody, member, set_fields
-from imagehost_server.routes.handler import ApiRequest, Deleted, operation
+from imagehost_server.routes.handler import ApiRequest, operation
 from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination
 
 KeyIdPath = Annotated[str, PathParameter(description="The API key's id.")]
@@ -91,7 +92,7 @@ class KeyRecord:
     id: str
     name: str
     prefix: str
-    scopes: list[str]
+    scopes: tuple[str, ...]
     expires_at: datetime | None
     last_used_at: datetime | None
     created_at: datetime
@@ -111,13 +112,12 @@ class CreatedKeyRecord(KeyRecord):
 
 def key_record(key: ApiKey) -> KeyRecord:
     """Return the record of an API key."""
-    return record_of(KeyRecord, key, scopes=sorted(key.scopes))
+    return record_of(KeyRecord, key)
 
 
 def new_key_record(created: ApiKeyWithToken) -> CreatedKeyRecord:
     """Return the record of a new API key, with its token."""
-    key = created.key
-    return record_of(CreatedKeyRecord, key, scopes=sorted(key.scopes), token=created.token)
+    return record_of(CreatedKeyRecord, created)
 
 
 @frozen(kw_only=True)
@@ -147,7 +147,7 @@ async def create_key(request: ApiRequest, data: JSONBody[NewKey]) -> Response[Su
     """Respond with 201, the record and the token, which is returned only here."""
     fields = parse_key_members(set_fields(data))
     created = await request.call(request.host.keys.create, **fields)
-    location = f"{request.host.urls.base_url}/keys/{created.key.id}"
+    location = f"{request.host.urls.base_url}/keys/{created.id}"
     return ok(new_key_record(created), 201, (("location", location),))
 
 
@@ -176,5 +176,4 @@ async def update_key(
 @operation("DELETE /v1/keys/{key_id}", SessionRequirement.ONLY, summary="Revoke an API key permanently.")
 async def revoke_key(request: ApiRequest, key_id: KeyIdPath) -> Response[Success[Deleted]]:
     """Revoke a key at once, in every process. Its record remains, with `revoked_at`."""
-    await request.call(request.host.keys.delete, key_id)
-    return ok(Deleted(id=key_id, deleted=True))
+    return ok(await request.call(request.host.keys.delete, key_id))

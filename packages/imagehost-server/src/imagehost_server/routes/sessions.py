@@ -14,6 +14,7 @@ from imagehost_core.errors import FieldError, UnauthorizedError, ValidationError
 from imagehost_core.ids import SessionId
 from imagehost_core.limits import account_key, sign_in_keys
 from imagehost_core.models import (
+    Deleted,
     Role,
     Session,
     SessionWithToken,
@@ -30,12 +31,12 @@ from imagehost_server.auth.passwords import (
 )
 from imagehost_server.http.responses import Success, ok, record_of
 from imagehost_server.routes.body import JsonBody, member
-from imagehost_server.routes.handler import ApiRequest, Deleted, operation
+from imagehost_server.routes.handler import ApiRequest, operation
 from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination
 
 SessionIdPath = Annotated[str, PathParameter(description="The session's id.")]
 
-Username = Annotated[str, member("The account's name.")]
+AccountName = Annotated[str, member("The account's name.")]
 
 Password = Annotated[
     str, member("The account's password.", format="password", minLength=MIN_PASSWORD, maxLength=MAX_PASSWORD)
@@ -45,7 +46,7 @@ Password = Annotated[
 class SignIn(JsonBody, kw_only=True):
     """The body of `POST /session`."""
 
-    username: Username
+    username: AccountName
     password: Password
 
     def __repr__(self) -> str:
@@ -96,11 +97,13 @@ class CreatedSessionRecord:
     """A new session, with its token, which is returned only once.
 
     Attributes:
+        id: Identifier.
         token: The secret token. Returned only here.
         expires_at: When it expires; null = never.
         account: The account.
     """
 
+    id: str
     token: str = field(repr=False)
     expires_at: datetime
     account: AccountSummary
@@ -134,17 +137,6 @@ class SessionList:
     pagination: Pagination
 
 
-@frozen
-class EndedSession:
-    """The outcome of a sign-out.
-
-    Attributes:
-        ended: Always true.
-    """
-
-    ended: bool
-
-
 @operation("POST /v1/session", None, summary="Sign in.", status=201, errors=(401,))
 async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Success[CreatedSessionRecord]]:
     """Respond with 201 and a session token, which has all scopes; set the session cookies."""
@@ -153,10 +145,9 @@ async def sign_in(request: ApiRequest, data: JSONBody[SignIn]) -> Response[Succe
 
 
 @operation("DELETE /v1/session", SessionRequirement.ONLY, summary="Sign out.")
-async def sign_out(request: ApiRequest) -> Response[Success[EndedSession]]:
+async def sign_out(request: ApiRequest) -> Response[Success[Deleted]]:
     """End the session of the request's token, at once and in every process."""
-    await request.call(request.host.sessions.delete)
-    return without_session_cookies(request, ok(EndedSession(ended=True)))
+    return without_session_cookies(request, ok(await request.call(request.host.sessions.delete)))
 
 
 @operation("GET /v1/sessions", SessionRequirement.ONLY, summary="List your sessions, newest first.")
@@ -172,8 +163,7 @@ async def list_sessions(
 @operation("DELETE /v1/sessions/{session_id}", SessionRequirement.ONLY, summary="End one of your sessions.")
 async def delete_session(request: ApiRequest, session_id: SessionIdPath) -> Response[Success[Deleted]]:
     """End a session at once, in every process. Ending that of the request is signing out."""
-    await request.call(request.host.sessions.delete, session_id)
-    response = ok(Deleted(id=session_id, deleted=True))
+    response = ok(await request.call(request.host.sessions.delete, session_id))
     is_own = session_id == request.auth.session_id
     return without_session_cookies(request, response) if is_own else response
 
@@ -212,7 +202,7 @@ async def create_session(request: ApiRequest, name: str, password: str) -> Sessi
         user_agent=request.headers.get("user-agent", ""),
         ip_address=request.identity.ip_address,
     )
-    request.log(account=account.name, session=session.session.id)
+    request.log(account=account.name, session=session.id)
     return session
 
 

@@ -17,6 +17,7 @@ from imagehost_core.endpoints import MAX_URL
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import (
     Account,
+    Deleted,
     Scope,
     Webhook,
     WebhookDelivery,
@@ -24,7 +25,7 @@ from imagehost_core.models import (
 )
 from imagehost_server.http.responses import Success, ok, record_of
 from imagehost_server.routes.body import Description, JsonBody, member, set_fields
-from imagehost_server.routes.handler import ApiRequest, Deleted, operation
+from imagehost_server.routes.handler import ApiRequest, operation
 from imagehost_server.routes.lists import Cursor, Page, Pagination, PerPage, pagination
 
 WebhookIdPath = Annotated[str, PathParameter(description="The webhook's id.")]
@@ -147,22 +148,12 @@ def webhook_record(webhook: Webhook) -> WebhookRecord:
 
 def new_webhook_record(created: WebhookWithSecret) -> CreatedWebhookRecord:
     """Return the record of a webhook endpoint, with its new secret."""
-    return record_of(CreatedWebhookRecord, created.webhook, secret=created.secret)
+    return record_of(CreatedWebhookRecord, created)
 
 
 def delivery_record(delivery: WebhookDelivery) -> DeliveryRecord:
     """Return the record of a webhook delivery."""
-    has_response = delivery.last_status is not None
-    return record_of(
-        DeliveryRecord,
-        delivery,
-        event=delivery.type,
-        status=delivery.state.value,
-        response_status=delivery.last_status,
-        response_excerpt=delivery.last_response if has_response else "",
-        duration_ms=delivery.last_duration_ms,
-        error=None if has_response or not delivery.last_response else delivery.last_response,
-    )
+    return record_of(DeliveryRecord, delivery)
 
 
 @frozen(kw_only=True)
@@ -212,7 +203,7 @@ async def create_webhook(
         events=data.events,
         description=data.description,
     )
-    location = f"{request.host.urls.base_url}/webhooks/{created.webhook.id}"
+    location = f"{request.host.urls.base_url}/webhooks/{created.id}"
     return ok(new_webhook_record(created), 201, (("location", location),))
 
 
@@ -245,8 +236,7 @@ async def update_webhook(
 @operation("DELETE /v1/webhooks/{webhook_id}", Scope.WEBHOOKS_MANAGE, summary="Delete a webhook.")
 async def delete_webhook(request: ApiRequest, webhook_id: WebhookIdPath) -> Response[Success[Deleted]]:
     """Delete an endpoint and cancel its pending deliveries."""
-    await request.call(request.host.webhooks.delete, webhook_id)
-    return ok(Deleted(id=webhook_id, deleted=True))
+    return ok(await request.call(request.host.webhooks.delete, webhook_id))
 
 
 @operation(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from attrs import asdict, frozen
+from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
 from imagehost_core.db.counters import ACCOUNTS, add_to_counter, add_to_total, total
@@ -17,7 +17,7 @@ from imagehost_core.db.rows import read_column, to_record, to_row, update_row
 from imagehost_core.ids import AccountId
 from imagehost_core.limits import require_quota
 from imagehost_core.lists import PageRequest
-from imagehost_core.models import Account, AccountUsage, Page
+from imagehost_core.models import Account, AccountUsage, Page, own_limits
 
 _SELECT = "SELECT * FROM accounts"
 _UPDATABLE = ("role", "limits", "suspended_at")
@@ -83,7 +83,7 @@ class AccountRepository:
     def update(self, transaction: Transaction, account: Account) -> None:
         """Update an account's role, limits and suspension."""
         before = self.get(account.id, transaction)
-        overrides = asdict(account.limits, filter=lambda _, value: value is not None)
+        overrides = {name: limit for name, limit in own_limits(account).items() if limit is not None}
         row = to_row(account) | {"limits": json.dumps(overrides)}
         update_row(transaction, "accounts", {name: row[name] for name in ("id", *_UPDATABLE)})
         if before is not None and (before.suspended_at is None) != (account.suspended_at is None):
@@ -153,4 +153,5 @@ class AccountRepository:
 
 def to_account(row: SqlRow) -> Account:
     """Convert a row of `accounts`."""
-    return to_record(Account, {**row, "limits": json.loads(text(row, "limits"))})
+    limits = json.loads(text(row, "limits"))
+    return to_record(Account, {**row, "quota_bytes": limits.pop("quota_bytes", None), "limits": limits})

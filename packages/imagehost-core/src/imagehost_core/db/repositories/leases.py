@@ -27,8 +27,8 @@ from imagehost_core.db.engines.database import (
     text,
     timestamp,
 )
+from imagehost_core.db.repositories.outbox import to_delivery
 from imagehost_core.db.repositories.webhooks import WITH_PENDING, to_secrets, to_webhook
-from imagehost_core.db.rows import to_record
 from imagehost_core.ids import AccountId, DeliveryId, WebhookId
 from imagehost_core.models import Webhook, WebhookDelivery
 from imagehost_core.webhooks import MAX_IN_FLIGHT_PER_WEBHOOK, SenderLoad, WaitingDelivery, next_deliveries
@@ -63,7 +63,7 @@ UPDATE webhook_deliveries SET lease_expires_at = {clock} + :duration, leased_by 
 RETURNING lease_expires_at
 """
 _DELIVERY_WITH_BODY = """
-SELECT item.*, events.id AS event_id, events.type AS type, events.body AS body
+SELECT item.*, events.id AS event_id, events.type AS event, events.body AS body
 FROM webhook_deliveries AS item JOIN events ON events.number = item.event_number
 WHERE item.id = :id
 """
@@ -195,7 +195,7 @@ def _read(
         webhooks[webhook_id] = webhook_row
     webhook = webhooks[webhook_id]
     return LeasedDelivery(
-        to_record(WebhookDelivery, row),
+        to_delivery(row),
         to_webhook(webhook),
         to_secrets(webhook, now),
         zlib.decompress(body),

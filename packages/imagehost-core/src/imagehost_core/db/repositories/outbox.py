@@ -9,7 +9,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from datetime import datetime
-from functools import partial
 
 from attrs import frozen
 
@@ -29,10 +28,10 @@ from imagehost_core.db.rows import to_record, to_row, update_row
 from imagehost_core.events import Event, serialize_event
 from imagehost_core.ids import AccountId, DeliveryId, EventId, Random, WebhookId, new_id
 from imagehost_core.lists import PageRequest
-from imagehost_core.models import DeliveryState, Page, WebhookDelivery
+from imagehost_core.models import DeliveryStatus, Page, WebhookDelivery
 
 _SELECT = """
-SELECT item.*, events.id AS event_id, events.type AS type
+SELECT item.*, events.id AS event_id, events.type AS event
 FROM webhook_deliveries AS item JOIN events ON events.number = item.event_number
 """
 _NEXT_DUE = f"""
@@ -42,16 +41,10 @@ SELECT min(
 FROM webhook_deliveries AS pending
 WHERE state = 'pending' AND {IS_SENDING}
 """  # noqa: S608 - constants only
-_OUTCOME = (
-    "state",
-    "attempts",
-    "next_attempt_at",
-    "last_attempt_at",
-    "last_status",
-    "last_duration_ms",
-    "last_response",
-)
-"""The columns of a delivery that an attempt changes."""
+_OUTCOME = ("status", "attempts", "next_attempt_at", "last_attempt_at", "response_status", "duration_ms")
+"""The attributes of a delivery that an attempt changes, besides the response."""
+_COLUMNS = {"status": "state", "response_status": "last_status", "duration_ms": "last_duration_ms"}
+"""The columns that have other names than their attributes."""
 _IS_EXPIRED = """
 events.created_at < :before AND NOT EXISTS (
     SELECT 1 FROM webhook_deliveries AS pending
@@ -97,7 +90,7 @@ class OutboxRepository:
                     "id": delivery_id,
                     "webhook_id": webhook_id,
                     "event_number": number,
-                    "state": DeliveryState.PENDING.value,
+                    "state": DeliveryStatus.PENDING.value,
                     "next_attempt_at": created_at,
                     "created_at": created_at,
                 },
@@ -108,7 +101,8 @@ class OutboxRepository:
     def record_attempt(self, transaction: Transaction, delivery: WebhookDelivery) -> None:
         """Store the outcome of an attempt, and release the lease."""
         row = to_row(delivery)
-        outcome = {name: row[name] for name in ("id", *_OUTCOME)}
+        outcome = {_COLUMNS.get(name, name): row[name] for name in ("id", *_OUTCOME)}
+        outcome["last_response"] = delivery.error or delivery.response_excerpt
         update_row(transaction, "webhook_deliveries", {**outcome, "lease_expires_at": None})
 
     def requeue(self, transaction: Transaction, delivery_id: DeliveryId, now: datetime) -> None:
@@ -149,7 +143,7 @@ class OutboxRepository:
             f"{_SELECT} WHERE item.id = :id AND item.webhook_id = :webhook {lock}",
             {"id": delivery_id, "webhook": webhook_id},
         )
-        return None if row is None else to_record(WebhookDelivery, row)
+        return None if row is None else to_delivery(row)
 
     def list_by_webhook(self, webhook_id: WebhookId, request: PageRequest) -> Page[WebhookDelivery]:
         """Return one page of the deliveries to a webhook, newest first."""
@@ -158,7 +152,7 @@ class OutboxRepository:
             table="webhook_deliveries",
             where="item.webhook_id = :webhook",
             values={"webhook": webhook_id},
-            to_item=partial(to_record, WebhookDelivery),
+            to_item=to_delivery,
             select=_SELECT,
         )
         return paginate(self.database, deliveries, request, self.webhooks.delivery_count(webhook_id))
@@ -192,3 +186,13 @@ class OutboxRepository:
         )
         sql = f"DELETE FROM events WHERE {_IS_EXPIRED}"  # noqa: S608 - a constant
         return transaction.execute(sql, values)
+
+
+def to_delivery(row: SqlRow) -> WebhookDelivery:
+    """Convert a row of `webhook_deliveries` with the id and the type of its event."""
+    values = {**row, **{name: row[column] for name, column in _COLUMNS.items()}}
+    # One column has the start of the response, or why there was none.
+    response, has_response = row["last_response"], row["last_status"] is not None
+    values["response_excerpt"] = response if has_response else ""
+    values["error"] = None if has_response else response or None
+    return to_record(WebhookDelivery, values)

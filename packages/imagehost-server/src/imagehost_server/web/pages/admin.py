@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from attrs import evolve
 from litestar import Response
 from litestar.params import FromPath
 from prometheus_client.metrics_core import Metric
@@ -22,7 +23,7 @@ from imagehost_core.errors import (
 )
 from imagehost_core.ids import AccountId, parse_account_id
 from imagehost_core.limits import account_key
-from imagehost_core.models import Account, AccountUsage, Role, Webhook
+from imagehost_core.models import Account, AccountUsage, Role, Webhook, own_limits
 from imagehost_core.observer import PoolLoad
 from imagehost_core.settings import SIZE
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
@@ -70,7 +71,9 @@ async def create_account(request: WebRequest) -> Response[Any]:
             )
         )
     except (ValidationError, ConflictError) as error:
-        return await _show(request, failure=error)
+        # The texts have `name` for albums and keys, which take other names.
+        named = [evolve(each, name="username") if each.name == "name" else each for each in error.errors]
+        return await _show(request, failure=type(error)(errors=named))
     return await _show(request, created=(account.name, password))
 
 
@@ -259,7 +262,7 @@ async def _show_account(
         "account.html",
         account=shown,
         failure=failure,
-        limits={name: _limit_text(name, getattr(shown.limits, name)) for name in LIMITS},
+        limits={name: _limit_text(name, own_limits(shown)[name]) for name in LIMITS},
         password=password,
         roles=[role.value for role in Role],
         usage=usage,

@@ -104,7 +104,7 @@ def _signed_thumbnails(
         for image, fmt in zip(private, formats, strict=True)
     ]
     urls = request.host.images.signed_urls(items, owner=request.account, expires_in=SIGNED_SECONDS)
-    return {image.id: url for image, url in zip(private, urls, strict=True)}
+    return {signed.image_id: signed.url for signed in urls}
 
 
 LIBRARY_FILTERS = ("q", "is_public", "format", "album_id", "sort")
@@ -234,7 +234,7 @@ async def sign_image(request: WebRequest, image_id: FromPath[str]) -> Response[A
         signed = await request.call(images.signed_url, image_id, parameters, expires_in=seconds)
     except (BadRequestError, ValidationError) as error:
         return await _show(request, image, failure=error)
-    return await _show(request, image, signed_url=signed)
+    return await _show(request, image, signed_url=signed.url)
 
 
 async def _show(

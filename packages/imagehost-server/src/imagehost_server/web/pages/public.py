@@ -21,7 +21,7 @@ from imagehost_core.errors import (
 )
 from imagehost_core.formats import FORMATS
 from imagehost_core.ids import parse_album_id
-from imagehost_core.models import GalleryPage, Image, UrlBuilder
+from imagehost_core.models import Image, Page, UrlBuilder
 from imagehost_server.web.page import page
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, read_camera_data
 from imagehost_server.web.presentation import (
@@ -184,7 +184,7 @@ def read_gallery(
     album_id: str | None,
     per_page: int = IMAGES_PER_PAGE,
     q: str = "",
-) -> GalleryPage:
+) -> Page[Image]:
     """Return a page of the gallery, or of a public album by the id in a path.
 
     Raises:

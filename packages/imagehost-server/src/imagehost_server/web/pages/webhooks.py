@@ -42,7 +42,7 @@ async def create_webhook(request: WebRequest) -> Response[Any]:
         )
     except ValidationError as error:
         return await _show_all(request, failure=error)
-    return await _show(request, created.webhook.id, created=created)
+    return await _show(request, created.id, created=created)
 
 
 @page(f"{PATH}/{{webhook_id:str}}", sign_in=True)
