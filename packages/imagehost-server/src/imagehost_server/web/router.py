@@ -39,4 +39,5 @@ def template_config() -> TemplateConfig[JinjaTemplateEngine]:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return TemplateConfig(engine=JinjaTemplateEngine.from_environment(environment))

@@ -10,10 +10,13 @@ const FIELD = / for ((?:(?! for ).)+?)(?:\[\d+\])? but received /g;
 /** Returns the names of the fields that an error is about. */
 export const fieldsOf = ({ details = "" }) => [...details.matchAll(FIELD)].map(([, name]) => name);
 
+// A list has few texts, as its page is to be small.
+const textOf = (code) => (texts.title ? `${texts.title[code]}. ${texts.text[code]}` : texts.text.INTERNAL_ERROR);
+
 /** Returns the sentence of each field that an error names; if it has none of them, that of the code. */
 export function describeFailure(error) {
   const named = OF_FILES.includes(error.code) ? [] : fieldsOf(error);
-  const sentences = new Set(named.map((name) => texts[`field.${name}`]));
+  const sentences = new Set(named.map((name) => texts.field[name]));
   sentences.delete(undefined);
-  return [...sentences].join(" ") || `${texts[`title.${error.code}`]}. ${texts[`text.${error.code}`]}`;
+  return [...sentences].join(" ") || textOf(error.code);
 }
