@@ -122,7 +122,7 @@ def test_another_site_cannot_send_the_form(site: Site) -> None:
 def test_a_url_is_for_one_image_and_unchanged(site: Site) -> None:
     path, other = site.path(), site.upload()["id"]
     query = path.partition("?")[2]
-    delivery = urlsplit(site.host.images.signed_url(image_id_in(path))).query
+    delivery = urlsplit(site.host.images.signed_url(image_id_in(path)).url).query
     for wrong in (
         f"/i/{other}/delete?{query}",
         f"/i/{image_id_in(path)}/delete",

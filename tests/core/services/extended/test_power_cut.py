@@ -35,7 +35,7 @@ WORK = """
     settings = Settings(base_url="https://img.example/v1", rendering=rendering, storage=storage)
     data = make_image(40, 30)
     with ImageHost.open(sys.argv[1], settings=settings) as host:
-        address = host.images.signed_url(host.upload(data, owner="admin", is_public=False).id, "w=10")
+        address = host.images.signed_url(host.upload(data, owner="admin", is_public=False).id, "w=10").url
         # From here on the catalog writes over a log that has its length already. While a log grows, each
         # of its syncs takes the renames of others along, which would hide that they were not synced.
         for turn in range(12):
