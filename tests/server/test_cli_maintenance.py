@@ -253,6 +253,10 @@ def test_a_terminal_shows_the_progress_on_standard_error_only(data: Path) -> Non
     assert json.loads(output)["status"] == process.returncode == 0
 
 
+AGAIN_SECONDS = 10
+"""A second SIGINT while Python exits would end the process without its status."""
+
+
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
     """Send SIGINT until the process exits; return its output and errors.
 
@@ -261,7 +265,7 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
     while True:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
-            return process.communicate(timeout=0.5)
+            return process.communicate(timeout=AGAIN_SECONDS)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="NOT TESTED: Windows has no SIGINT for a child process")

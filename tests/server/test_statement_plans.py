@@ -76,7 +76,7 @@ LONG = {
     r"^SELECT count\(\*\) AS accounts, coalesce\(sum": "the metrics: 100,000 accounts",
     r"ORDER BY used_bytes DESC, id LIMIT :count$": "an operator's page: 0.1 s for 100,000 accounts",
     # Commands that go through a whole host.
-    r"^UPDATE image_words SET filename = trim\(": "a migration",
+    r"^UPDATE image_words SET filename = (trim|replace)\(": "a migration",
     r"^DELETE FROM \w+$": "restore: the first rows of an empty host",
     r" AS row_key, ": "fsck: references to nothing",
     r"\bactual_(\w+_)?(count|value)\b": "fsck: counters",
