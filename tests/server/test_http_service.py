@@ -119,7 +119,7 @@ def test_the_upload_form_is_documented_field_by_field(document: dict[str, Any]) 
     fields = document["components"]["schemas"]["UploadForm"]["properties"]
     assert media_type == "multipart/form-data"
     assert content[media_type]["schema"] == {"$ref": "#/components/schemas/UploadForm"}
-    assert fields.keys() == {"files[]", "image", "image_url", *FORM_FIELDS}
+    assert fields.keys() == {"files[]", "image", "image_url", "delete_url", *FORM_FIELDS}
 
 
 def test_the_docs_page_has_a_strict_policy_and_refers_to_this_origin_only(anonymous: httpx2.Client) -> None:
