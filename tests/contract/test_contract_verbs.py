@@ -59,7 +59,7 @@ DIFFERENCES = {
         PublicAlbum.cover
     """,
     "maintenance is for the program that has the files": """
-        accounts.delete accounts.get_or_create camera_data check now
+        accounts.delete accounts.get_or_create accounts.list_largest camera_data check now
     """,
 }
 """What differs, by the reason: verbs, parameters with `=`, fields of a record or of all, and classes."""

@@ -26,11 +26,12 @@ PURE = {
     ("albums", "validate"),
     ("imports", "read"),
     ("host", "image_url"),
+    ("maintenance", "native_modules"),
     ("host", "srcset"),
     ("host", "picture"),
 }
-"""Verbs that use no service: a check of values, a reader of other directories, and makers of URLs."""
-WITHOUT_SERVICES = {"path", "settings", "urls"}
+"""Verbs that use no service: of values, of other directories, of URLs and of the installed package."""
+WITHOUT_SERVICES = {"installation", "path", "settings", "urls"}
 """The attributes that a closed host keeps: values."""
 
 
@@ -66,6 +67,7 @@ def arguments(host: ImageHost) -> dict[str, object]:
         "password_hash": "hash",
         "path": image.id,
         "purge": None,
+        "query": {},
         "resolved": host.delivery.resolve(image.id, "w=5"),
         "session": host.sessions.create(account),
         "share": share,

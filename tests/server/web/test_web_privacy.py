@@ -94,7 +94,7 @@ def test_forms_offer_the_chosen_album_beside_the_newest(
 
 def test_an_album_says_how_many_of_its_images_are_public(browser: httpx2.Client, album: Album) -> None:
     page = browser.get(f"/albums/{album.id}").text
-    assert "2 images · private · 1 public image" in page
+    assert ">2 images</span> · private · 1 public image<" in page
     assert "This album is private, but one of its images is public" in page
     assert "2 images · private · 1 public image" in browser.get("/albums").text
 

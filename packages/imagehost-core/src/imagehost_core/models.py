@@ -404,7 +404,11 @@ class SignedUrl:
 
 @frozen(kw_only=True)
 class SignedImageUrl(SignedUrl):
-    """One of several signed URLs, with the id of its image."""
+    """One of several signed URLs, with the id of its image.
+
+    Attributes:
+        image_id: The id of the image.
+    """
 
     image_id: ImageId
 
@@ -419,7 +423,7 @@ class Deleted:
     """
 
     id: str
-    deleted: bool = True
+    deleted: bool
 
 
 @frozen(kw_only=True)
@@ -472,7 +476,7 @@ class DeletedAlbum:
     """
 
     id: AlbumId
-    deleted: bool = True
+    deleted: bool
     made_private_count: int = 0
 
 

@@ -279,7 +279,7 @@ class AlbumService:
                 # There are more than a thousand, or an upload has added one since.
                 if not find(current.id, transaction):
                     self._records.albums.delete(transaction, current)
-                    return DeletedAlbum(id=current.id, made_private_count=made_private)
+                    return DeletedAlbum(id=current.id, deleted=True, made_private_count=made_private)
 
     def create_share(
         self,
@@ -351,7 +351,7 @@ class AlbumService:
                 raise NotFoundError(
                     f"expected the id of a share of the album but received {quote_value(share_id)}"
                 )
-        return Deleted(id=share_id)
+        return Deleted(id=share_id, deleted=True)
 
     def get_shared(
         self, token: str, *, verify: Callable[[str], bool] | None = None

@@ -263,7 +263,7 @@ class ImageService(ImageLists):
         """
         image_id = image_id_of(image)
         self._deleter.delete_one(image_id, self._owner(owner))
-        return Deleted(id=image_id)
+        return Deleted(id=image_id, deleted=True)
 
     def sign_deletion(self, image: ImageRef, *, owner: Owner) -> str:
         """Return the query of a URL with which anyone can delete an image, once, within 30 days.
@@ -309,7 +309,7 @@ class ImageService(ImageLists):
             raise result
         if result is None:
             raise NotFoundError(image_not_found_text(image_id))
-        return Deleted(id=image_id)
+        return Deleted(id=image_id, deleted=True)
 
     def _require_deletable(self, image_id: ImageId, query: Mapping[str, str], queryable: Queryable) -> Image:
         image = self._get(image_id, None, queryable)

@@ -212,7 +212,7 @@ class KeyService:
                 self._records.keys.update(transaction, revoked)
         if revoked != current:
             _log("key revoked", account, revoked)
-        return Deleted(id=current.id)
+        return Deleted(id=current.id, deleted=True)
 
     def authenticate(self, token: str) -> Principal:
         """Return the principal of a key's or session's token.

@@ -114,7 +114,7 @@ class SessionService:
                     f"expected the id of one of your sessions but received {quote_value(session_id)}"
                 )
             self._records.sessions.delete(transaction, session_id)
-        return Deleted(id=session_id)
+        return Deleted(id=session_id, deleted=True)
 
 
 def _printable(text: str) -> str:

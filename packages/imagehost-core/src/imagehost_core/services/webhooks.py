@@ -182,7 +182,7 @@ class WebhookService:
         with self._units.transaction(account) as transaction:
             current = self._get(webhook, account, transaction)
             self._records.webhooks.delete(transaction, current.id)
-        return Deleted(id=current.id)
+        return Deleted(id=current.id, deleted=True)
 
     def rotate_secret(self, webhook: WebhookRef, *, owner: Owner) -> WebhookWithSecret:
         """Replace the secret of a webhook; both sign for 24 hours.
