@@ -295,7 +295,7 @@ def test_an_answer_of_others_to_a_change_of_images_is_described(
     message = page.locator("#outcome", has_text="not from this site (status 403)")
     message.wait_for()
     while not held:
-        page.evaluate("0")
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
     held[0].continue_()
     page.locator("#grid li[data-id]").nth(COUNT - 1).wait_for()
     assert message.is_visible()
