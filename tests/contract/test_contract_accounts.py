@@ -10,8 +10,7 @@ import pytest
 from tests.contract.conftest import PASSWORD, Account, Connect, assert_error, data_of, members
 
 from imagehost_client import AsyncClient, ConflictError, ForbiddenError, NotFoundError, UnauthorizedError
-from imagehost_client.models import Account as AccountModel
-from imagehost_client.models import AccountSummary, ApiKey, ApiKeyWithToken, SessionWithToken
+from imagehost_client.models import AccountOverview, AccountSummary, ApiKey, ApiKeyWithToken, SessionWithToken
 from imagehost_client.testing import make_png
 
 pytestmark = pytest.mark.anyio
@@ -204,7 +203,7 @@ async def test_the_account_has_its_usage(client: AsyncClient, account: Account) 
 
 async def test_the_account_record_has_all_fields(http: httpx2.AsyncClient) -> None:
     record = await data_of(http.get("/account"))
-    assert record.keys() == members(AccountModel)
+    assert record.keys() == members(AccountOverview)
     assert record["account"].keys() == members(AccountSummary)
     assert record["usage"].keys() == {"bytes", "images", "albums"}
     assert record["quota"].keys() == {"bytes", "remaining"}

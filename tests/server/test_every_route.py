@@ -77,7 +77,7 @@ def key(host: ImageHost) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def session(host: ImageHost) -> str:
     """The token of a session."""
     return host.sessions.create(host.accounts.get_or_create("ben")).token

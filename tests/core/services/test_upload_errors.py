@@ -149,7 +149,7 @@ def test_an_unknown_album_is_reported_before_the_file_is_scanned(
 
 
 def test_an_account_name_with_another_character_is_422(host: ImageHost) -> None:
-    with pytest.raises(ValidationError, match="username"):
+    with pytest.raises(ValidationError, match="for name"):
         host.accounts.get_or_create("no/body")
     with pytest.raises(NotFoundError):
         host.accounts.get("no/body")

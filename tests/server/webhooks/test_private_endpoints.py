@@ -146,7 +146,7 @@ async def test_no_form_can_be_saved_even_if_its_name_has_a_public_address(host: 
                 with pytest.raises(ValidationError):
                     webhooks.update(saved.id, owner="admin", url=url)
     assert internal.connections == 0
-    assert webhooks.get(saved.id, owner="admin") == saved
+    assert webhooks.get(saved.id, owner="admin").url == saved.url
     webhooks.delete(saved.id, owner="admin")
 
 
