@@ -16,7 +16,7 @@ from imagehost_core.maintenance.importers.sources import ALBUMS, IMAGES
 from imagehost_core.models import Account, Album, AlbumShare, Image, Page
 from imagehost_core.resources import AlbumRecord, ImageRecord
 from imagehost_server.cli.common import counted, data_option, open_host, progress_bar
-from imagehost_server.http.responses import to_jsonable
+from imagehost_server.http.json_values import to_jsonable
 
 ACCOUNT, FILES = "account.json", "images"
 """The file with the account, and the directory of the stored images."""

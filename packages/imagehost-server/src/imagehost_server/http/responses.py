@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, MutableMapping
-from datetime import datetime
+from collections.abc import MutableMapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -20,7 +19,6 @@ from litestar import Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from msgspec import Struct
 
-from imagehost_core import to_rfc3339
 from imagehost_core.errors import (
     BY_CODE,
     BadRequestError,
@@ -34,6 +32,7 @@ from imagehost_core.errors import (
     UnavailableError,
     quote_value,
 )
+from imagehost_server.http.json_values import to_jsonable
 from imagehost_server.logging_config import REPEAT_SECONDS
 
 if TYPE_CHECKING:
@@ -167,54 +166,7 @@ def log_cause(api_error: ImageHostError, error: Exception, request_id: str) -> N
             logger.error("requests fail", extra={"fields": fields})
 
 
-def to_jsonable(value: object) -> object:
-    """Return `value` in types of JSON, datetimes as RFC 3339 with microseconds; leave unset members out."""
-    kind = type(value)
-    convert = _converters.get(kind)
-    if convert is None:
-        convert = _converters[kind] = _new_converter(kind)
-    return convert(value)
-
-
-Converter = Callable[[Any], object]
-
-
-def _new_converter(kind: type) -> Converter:
-    """Return the conversion of the instances of a class to types of JSON."""
-    if issubclass(kind, Mapping):
-        return lambda value: {name: to_jsonable(item) for name, item in value.items()}
-    if issubclass(kind, list | tuple):
-        return lambda value: [to_jsonable(item) for item in value]
-    if issubclass(kind, datetime):
-        return to_rfc3339
-    return _new_record_converter(kind) if attrs.has(kind) else _identity
-
-
-def _new_record_converter(kind: type[attrs.AttrsInstance]) -> Converter:
-    names = tuple(attribute.name for attribute in attrs.fields(kind))
-
-    def convert(record: object) -> dict[str, object]:
-        members = [(name, getattr(record, name)) for name in names]
-        return {
-            name: item if type(item) in _JSON_SCALARS else to_jsonable(item)
-            for name, item in members
-            if item is not msgspec.UNSET
-        }
-
-    return convert
-
-
-def _identity(value: object) -> object:
-    return value
-
-
-_JSON_SCALARS = frozenset((str, int, bool, float, type(None)))
-"""Types whose values need no conversion."""
-
 _encode = msgspec.json.Encoder().encode
-
-_converters: dict[type, Converter] = {}
-"""The conversion of each class that was converted before."""
 
 _BY_STATUS: dict[int, type[ImageHostError]] = {
     kind.status: kind for kind in BY_CODE.values() if not issubclass(kind, RateLimitError | UnavailableError)
