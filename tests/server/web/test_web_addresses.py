@@ -39,7 +39,7 @@ def test_the_address_of_a_form_leads_to_the_page_that_has_the_form(
 
 def test_the_result_of_a_form_says_the_address_of_its_page(owner: httpx2.Client, session: SignedIn) -> None:
     forms = {
-        "/settings/keys": ({"name": "Camera", "preset": "upload"}, "/settings"),
+        "/settings/keys": ({"name": "Olympus", "preset": "upload"}, "/settings"),
         "/settings/password": ({"current_password": "-", "new_password": "-"}, "/settings"),
         "/albums": ({"name": ""}, "/albums"),
     }
