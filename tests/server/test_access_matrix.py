@@ -11,16 +11,18 @@ import httpx2
 import pytest
 from attrs import frozen
 from tests.open_host import open_host
-from tests.server.conftest import hash_quickly
+from tests.server.conftest import NO_LIMITS, hash_quickly
+from tests.server.in_process import serving
 from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core._util.clock import utc_now
 from imagehost_core.authorization import SessionRequirement
 from imagehost_core.models import ALL_SCOPES, Scope
+from imagehost_core.settings import from_environment, resolve_settings
 from imagehost_core.tokens import TokenKind, new_token
 from imagehost_server.routes import ROUTE_SCOPES
-from imagehost_server.testing import RunningServer, running
+from imagehost_server.settings import ServerSettings
 
 PASSWORD = "correct horse"
 MISSING_ID = "0" * 16
@@ -133,25 +135,19 @@ class Service:
         }
 
 
-@pytest.fixture(scope="module")
-def running_server(
-    tmp_path_factory: pytest.TempPathFactory, no_limits: dict[str, str]
-) -> Iterator[RunningServer]:
-    variables = {
-        **no_limits,
-        "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true",
-        "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false",
-    }
-    with running(tmp_path_factory.mktemp("matrix") / "data", variables=variables) as server:
-        yield server
+VARIABLES = {
+    **NO_LIMITS,
+    "IMAGEHOST_BASE_URL": "http://testserver.local/v1",
+    "IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK": "true",
+    "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false",
+}
 
 
 @pytest.fixture(scope="module")
-def service(running_server: RunningServer, png: bytes) -> Iterator[Service]:
-    with (
-        ImageHost.open(running_server.data) as host,
-        httpx2.Client(base_url=running_server.origin, timeout=PATIENCE) as client,
-    ):
+def service(png: bytes) -> Iterator[Service]:
+    settings = resolve_settings([from_environment(VARIABLES)], ServerSettings)[0]
+    host = open_host(settings=settings)
+    with serving(host, settings) as origin, httpx2.Client(base_url=origin, timeout=PATIENCE) as client:
         for user in ("ann", "bob", "eve", "gone"):
             host.accounts.create(user, password_hash=hash_quickly(PASSWORD))
         users = ("ann", "bob", "eve", "admin")
