@@ -107,21 +107,30 @@ def run_parts(
     environment = {name: value for name, value in os.environ.items() if name not in CACHE_BYTECODE}
     environment["PATH"] = os.pathsep.join([session.bin, environment["PATH"]])
 
-    def run(part: str) -> subprocess.CompletedProcess[bytes]:
+    def write(data: bytes) -> None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+
+    def run(part: str) -> tuple[int, bytes]:
+        """Run a part and print its progress; return its exit status and the rest of its output."""
         coverage = ("-m", "coverage", "run") if part in measured else ()
-        command = (str(Path(session.bin) / "python"), *coverage, "-m", "pytest", *parts[part])
-        return subprocess.run(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-        )
+        command = (str(Path(session.bin) / "python"), "-u", *coverage, "-m", "pytest", *parts[part])
+        pipe, rest = subprocess.PIPE, b""
+        with subprocess.Popen(command, env=environment, stdout=pipe, stderr=subprocess.STDOUT) as process:
+            for line in process.stdout or ():
+                if line.endswith(b"%]\n"):
+                    write(line)
+                else:
+                    rest += line
+        return process.returncode, rest
 
     failed = []
     with ThreadPoolExecutor(len(parts)) as threads:
         running = {threads.submit(run, part): part for part in parts}
         for ended in as_completed(running):
-            session.log(f"pytest {running[ended]}")
-            sys.stdout.buffer.write(ended.result().stdout)
-            sys.stdout.flush()
-            if ended.result().returncode:
+            status, rest = ended.result()
+            write(rest)
+            if status:
                 failed.append(running[ended])
     if failed:
         session.error(f"tests failed: {' '.join(sorted(failed))}")
