@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 
 from imagehost_core import ImageHost
 from imagehost_server.cli.main import main
-from imagehost_server.pending_log import log_pending
+from imagehost_server.pending_log import ACCOUNTS, log_pending, logging_to_server
 
 CREATES = {"serve", "restore"}
 """The commands that create a data directory."""
@@ -158,3 +159,21 @@ def test_changes_by_commands_are_logged_by_the_server_once_with_the_command_and_
         ("account changed", {"account": "anna", "suspended": True, "command": "users update", **by}),
     ]
     assert all(record.created < before for record in caplog.records)
+
+
+def test_a_message_of_a_command_that_is_torn_is_reported_once_and_stops_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ImageHost.open(tmp_path).close()
+    path = tmp_path / "log.pending"
+    for name in ("anna", "berta", "clara"):
+        with logging_to_server(tmp_path, "users create"):
+            logging.getLogger(ACCOUNTS).info(name)
+        if name == "berta":
+            path.write_bytes(path.read_bytes()[:-20])
+    caplog.clear()
+    for _ in range(2):
+        log_pending(tmp_path)
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "INFO"]
+    assert [record.message for record in caplog.records][::2] == ["anna", "clara"]
+    assert path.read_bytes() == b""

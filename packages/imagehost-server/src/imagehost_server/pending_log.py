@@ -22,6 +22,9 @@ ACCOUNTS = "imagehost.accounts"
 """The logger of changes of accounts and keys."""
 
 
+_logger = logging.getLogger(__name__)
+
+
 class PendingLog(logging.Handler):
     """A handler that appends messages to the pending log of a data directory.
 
@@ -46,7 +49,8 @@ class PendingLog(logging.Handler):
         }
         try:
             with _locked(self._path), open_owner_only(self._path, "ab") as file:
-                file.write(json.dumps(message).encode() + b"\n")
+                # A line that an earlier command could not write to its end is ended first.
+                file.write(b"\n" + json.dumps(message).encode() + b"\n")
         except OSError:
             self.handleError(record)
 
@@ -71,13 +75,20 @@ def logging_to_server(data: Path, command: str) -> Iterator[None]:
 
 
 def log_pending(data: Path) -> None:
-    """Log what commands have appended, and empty the file. A crash may log a message twice, none is lost."""
+    """Log what commands have appended, and empty the file.
+
+    A crash may log a message twice. A message of which only a part was written is reported as a warning.
+    """
     path = DataLayout(data).pending_log
     if not path.exists() or not path.stat().st_size:
         return
     with _locked(path), path.open("r+b") as file:
-        for line in file:
-            record = logging.makeLogRecord(json.loads(line))
+        for line in filter(bytes.strip, file):
+            try:
+                record = logging.makeLogRecord(json.loads(line))
+            except ValueError:
+                _logger.warning("a message of a command is lost: a part of it is not in %s", path)
+                continue
             logging.getLogger(record.name).handle(record)
         file.truncate(0)
 
