@@ -268,7 +268,8 @@ class ImageService(ImageLists):
     def sign_deletion(self, image: ImageRef, *, owner: Owner) -> str:
         """Return the query of a URL with which anyone can delete an image, once, within 30 days.
 
-        It ends with the image, with the key that makes it, and when the account's signing secret is renewed.
+        It ends with the image, at the expiry of the key that makes it, and when the account's signing secret
+        is renewed. Revoking the key does not end it.
 
         Args:
             image: The image.
