@@ -186,6 +186,14 @@ def test_a_repeated_request_gets_the_url_and_the_stored_response_has_none(site: 
     assert upload().json()["data"]["delete_url"] is None
 
 
+def test_an_upload_whose_key_ends_when_the_image_is_stored_succeeds_without_the_url(site: Site) -> None:
+    (key,) = site.host.keys.list(owner="admin")
+    site.host.subscribe(lambda _: site.host.keys.delete(key.id, owner="admin"))
+    record = site.upload(delete_url="1")
+    assert record["delete_url"] is None
+    assert site.host.images.get(record["id"]).id == record["id"]
+
+
 def test_a_host_without_pages_has_no_such_urls() -> None:
     settings = evolve(SETTINGS, web=WebSettings(enabled=False))
     host = ImageHost.open(settings=settings)

@@ -21,7 +21,6 @@ from imagehost_core.errors import (
     FieldError,
     ImageHostError,
     InternalError,
-    NotFoundError,
     UnavailableError,
     ValidationError,
     misspelled_names,
@@ -159,7 +158,7 @@ class UploadedImageRecord(ImageRecord):
 
     Attributes:
         delete_url: The URL of a page on which anyone can delete the image in 30 days; null where the host has
-            no pages. Only where the form has `delete_url`.
+            no pages, or where it cannot be signed any more. Only where the form has `delete_url`.
     """
 
     delete_url: str | UnsetType | None = UNSET
@@ -209,7 +208,7 @@ async def upload_images(request: ApiRequest) -> Response[Success[UploadedImageRe
     finally:
         await executors.slow_writes.run(parser.close)
     if _parse_delete_url(form.fields):
-        response = await executors.database.run(_with_delete_urls, request, response)
+        response = await _with_delete_urls(request, response)
     return envelope(response)
 
 
@@ -232,9 +231,10 @@ def _parse_delete_url(fields: Iterable[tuple[str, str]]) -> bool:
     return bool(values) and BOOLEANS[values[0]]
 
 
-def _with_delete_urls(request: ApiRequest, response: RawResponse) -> RawResponse:
-    """Return a response whose records have `delete_url`; null without pages, and if an image is gone.
+async def _with_delete_urls(request: ApiRequest, response: RawResponse) -> RawResponse:
+    """Return a response whose records have `delete_url`; null without pages, and where it cannot be signed.
 
+    The images are stored, so that no error makes the request one that has failed.
     The stored response of an idempotent request has none: who reads the database cannot delete an image.
     """
     body = msgspec.json.decode(response.body)
@@ -242,8 +242,10 @@ def _with_delete_urls(request: ApiRequest, response: RawResponse) -> RawResponse
     for record in data.get("images", [data]):
         record[DELETE_URL] = None
         if request.settings.web.enabled:
-            with suppress(NotFoundError):
-                query = request.host.images.sign_deletion(record["id"], owner=request.account)
+            with suppress(ImageHostError):
+                query = await request.executors.database.run(
+                    request.host.images.sign_deletion, record["id"], owner=request.account
+                )
                 record[DELETE_URL] = f"{request.settings.site_url}/i/{record['id']}/delete?{query}"
     return evolve(response, body=msgspec.json.encode(body))
 
