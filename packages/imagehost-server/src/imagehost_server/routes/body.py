@@ -113,10 +113,12 @@ def _decode_by_member(kind: type[T], body: bytes) -> T | InvalidBody:
     if not isinstance(tree, dict):
         invalid = FieldError("the body", "an object", _quote(tree))
         return InvalidBody(kind, ValidationError(errors=[invalid]))
+    differing: list[FieldError] = []
     for alias, name in kind.aliases.items():
-        if alias in tree:
-            tree.setdefault(name, tree.pop(alias))
+        if alias in tree and tree.setdefault(name, value := tree.pop(alias)) != value:
+            differing.append(FieldError(alias, f"the same value as {name}", "another"))
     members, errors = _check_members(kind, tree, "")
+    errors += differing
     if not errors:
         return msgspec.convert(members, kind)
     return InvalidBody(kind, ValidationError(errors=errors), members)
