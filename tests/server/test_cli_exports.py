@@ -66,6 +66,8 @@ def test_an_export_has_all_of_the_account_and_nothing_of_others_and_no_secret(
         "images",
         "images.jsonl",
     ]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o077 for path in folder.glob("*.json*")} == {0}
     account = json.loads((folder / "account.json").read_bytes())
     assert (account["account"]["name"], [key["name"] for key in account["keys"]]) == ("anna", ["phone"])
     (album,) = json.loads((folder / "albums.json").read_bytes())

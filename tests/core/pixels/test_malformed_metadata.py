@@ -127,3 +127,14 @@ def test_texts_are_inflated_up_to_a_limit_of_all_together(factory: Any) -> None:
     text = png_chunk(b"zTXt", b"prompt\0\0" + zlib.compress(bytes(3 << 20)))
     data = plain[:33] + text * 5 + plain[33:]
     assert CODECS[PNG].drop_malformed(data) == plain[:33] + text + plain[33:]
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_what_was_inflated_of_a_refused_text_counts_too(factory: Any, is_damaged: bool) -> None:
+    plain = encode(factory, PNG)
+    compressed = zlib.compress(bytes(8 << 20))
+    refused = png_chunk(b"zTXt", b"long\0\0" + (compressed[:-4] + bytes(4) if is_damaged else compressed))
+    text = png_chunk(b"zTXt", b"short\0\0" + zlib.compress(b"text"))
+    assert CODECS[PNG].drop_malformed(plain[:33] + text + refused + text + plain[33:]) == (
+        plain[:33] + text + plain[33:]
+    )

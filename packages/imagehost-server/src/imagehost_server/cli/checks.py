@@ -23,8 +23,8 @@ from imagehost_server.web.presentation import size_text
 
 MAX_CLOCK_SECONDS = 5.0
 """The largest difference between the clock of this machine and that of the database server."""
-SANDBOX = ("landlock", "seccomp")
-"""The measures of the sandbox that some systems lack."""
+SANDBOX = {"landlock": "5.13", "seccomp": "3.5"}
+"""The measures of the sandbox that some systems lack, with the first version of Linux that has each."""
 
 
 @click.command()
@@ -35,8 +35,8 @@ SANDBOX = ("landlock", "seccomp")
 def check(context: click.Context, data: Path, url: str | None, as_json: bool) -> None:
     """Print what this machine can do for the host: data directory, disk, database, image store, workers.
 
-    It changes nothing, and may run beside the server. With --url it prints too what reaches the host through
-    a proxy.
+    It may run beside the server. As with every command, data of an earlier version are upgraded. With --url
+    it prints too what reaches the host through a proxy.
 
     \b
     Examples:
@@ -117,12 +117,12 @@ def _sandbox(host: ImageHost) -> Iterator[Check]:
     except Exception as error:
         yield Check("sandbox", State.FAILED, str(error), "the log has the reason")
         return
-    for name in SANDBOX:
+    for name, version in SANDBOX.items():
         if name in status.applied:
             yield Check(name, State.OK, "applied to image workers")
         else:
             reason = status.unavailable.get(name, "not supported by this system")
-            advice = "other limits hold; Linux has it since 5.13, unless a container denies it"
+            advice = f"other limits hold; Linux has it since {version}, unless a container denies it"
             yield Check(name, State.WARNING, reason, advice)
 
 

@@ -55,12 +55,14 @@ def export_account(
     """
     _require_export(folder, account)
     files = folder / FILES
-    files.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files.mkdir(mode=0o700, exist_ok=True)
     _write(folder / ACCOUNT, _account(host, account))
     _write(folder / ALBUMS, [_album(host, account, album) for album in _all(host.albums.list, account)])
     total, count, written = host.accounts.usage(account).images, 0, 0
     names = set()
     part = folder / f".{IMAGES}.part"
+    part.touch(mode=0o600)
     with part.open("w", encoding="utf-8") as records:
         for image in host.images.iter(owner=account):
             name = f"{image.id}.{image.format.value}"
@@ -85,7 +87,7 @@ def _require_export(folder: Path, account: Account) -> None:
         return
     try:
         found = json.loads((folder / ACCOUNT).read_bytes())["account"]
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConflictError(f"expected a new or empty directory but {folder} has other files") from error
     if found["name"] != account.name:
         raise ConflictError(f"expected an export of {account.name} but {folder} has that of {found['name']}")
@@ -135,6 +137,7 @@ def _all(read: Callable[..., Page[T]], account: Account) -> Iterator[T]:
 
 def _write(path: Path, value: dict[str, Any] | Iterable[Any]) -> None:
     part = path.with_name(f".{path.name}.part")
+    part.touch(mode=0o600)
     part.write_text(json.dumps(to_jsonable(value), indent=2, default=_plain) + "\n", encoding="utf-8")
     part.replace(path)
 

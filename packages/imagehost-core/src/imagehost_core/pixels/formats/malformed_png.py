@@ -13,6 +13,9 @@ from imagehost_core.headers.header import MAX_METADATA_BYTES
 from imagehost_core.pixels.colour import is_icc_profile
 from imagehost_core.pixels.formats.png_file import iter_chunks
 
+MAX_RATIO = 1_032
+"""The most bytes that DEFLATE makes of one byte: https://zlib.net/zlib_tech.html."""
+
 
 def drop_malformed_chunks(data: bytes) -> bytes:
     """Return a PNG without chunks that are repeated, misplaced, or of a wrong length or content."""
@@ -28,9 +31,9 @@ def drop_malformed_chunks(data: bytes) -> bytes:
         if is_valid and kind in _LENGTHS:
             is_valid = end - start - 12 in _LENGTHS[kind](colour_type)
         elif is_valid and kind in _COMPRESSED:
-            inflated = _inflate(kind, data[start + 8 : end - 4], remaining)
+            inflated, length = _inflate(kind, data[start + 8 : end - 4], remaining)
             is_valid = inflated is not None and (kind != b"iCCP" or is_icc_profile(inflated))
-            remaining -= len(inflated or b"")
+            remaining -= length
         if is_valid:
             kept.add(kind)
         else:
@@ -39,21 +42,28 @@ def drop_malformed_chunks(data: bytes) -> bytes:
     return b"".join((*parts, data[kept_from:])) if parts else data
 
 
-def _inflate(kind: bytes, content: bytes, limit: int) -> bytes | None:
-    """Return what a chunk has compressed, or `None` if it is malformed or more than a limit."""
+def _inflate(kind: bytes, content: bytes, limit: int) -> tuple[bytes | None, int]:
+    """Return what a chunk has compressed, or `None` if it is malformed or more than a limit.
+
+    The second value is the number of bytes that were inflated, at most the limit; where decoding fails, the
+    most that there can have been.
+    """
     keyword, _, rest = content.partition(b"\0")
     is_compressed, method = (b"\1", rest[:1]) if kind != b"iTXt" else (rest[:1], rest[1:2])
     if not 0 < len(keyword) < 80 or method != b"\0" or is_compressed not in (b"\0", b"\1"):
-        return None
+        return None, 0
     if is_compressed == b"\0":
-        return b""
+        return b"", 0
     stream = rest[1:] if kind != b"iTXt" else rest[2:].partition(b"\0")[2].partition(b"\0")[2]
+    if limit == 0:
+        return None, 0
     decoder = zlib.decompressobj()
     try:
         inflated = decoder.decompress(stream, limit + 1)
     except zlib.error:
-        return None
-    return inflated if decoder.eof and len(inflated) <= limit else None
+        return None, min(limit, MAX_RATIO * len(stream))
+    is_whole = decoder.eof and len(inflated) <= limit
+    return inflated if is_whole else None, min(limit, len(inflated))
 
 
 def _length(*lengths: int) -> Callable[[int], Container[int]]:
