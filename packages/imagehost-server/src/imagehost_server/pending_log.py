@@ -10,6 +10,7 @@ import getpass
 import json
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,6 +107,10 @@ def _locked(path: Path) -> Iterator[None]:
 def _os_user() -> str:
     """Return the user of the system who runs this, also through sudo(8)."""
     try:
-        return os.environ.get("SUDO_USER") or getpass.getuser()
+        user = os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):
-        return str(os.geteuid())
+        if sys.platform == "win32":
+            user = "unknown"
+        else:
+            user = str(os.geteuid())
+    return user

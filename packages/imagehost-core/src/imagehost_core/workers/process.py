@@ -86,6 +86,12 @@ SET_VARIABLES = {
 arenas a CPU. And it keeps up to 32 MiB between images instead of returning them to the kernel, which would
 zero the pages again: a sixth of the time of a thumbnail."""
 
+if sys.platform == "win32":
+    CLOCK_TICKS = 100
+else:
+    CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+    """The unit of CPU times in proc(5), per second."""
+
 NICENESS = {Lane.LIGHT: 0, Lane.HEAVY: 10}
 """The niceness of worker processes by lane (POSIX: 0 to 19), where it counts within this host only. With 10
 they have a tenth of the CPU share of the light one and of the threads that serve requests, and the whole CPU
@@ -203,7 +209,7 @@ class Worker:
         except (OSError, ValueError):
             return None
         user, system = fields[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return (int(user) + int(system)) / CLOCK_TICKS
 
     def ready(self) -> SandboxStatus:
         """Wait until the process is ready for tasks; return the status of its sandbox.
