@@ -10,10 +10,10 @@ from pathlib import Path
 from generated import (
     ApiClient,
     Configuration,
-    ImageRecord,
     ImagesApi,
     SignedUrlRequest,
     UploadApi,
+    UploadedImageRecord,
     UploadResults,
 )
 from generated.exceptions import NotFoundException
@@ -33,7 +33,7 @@ def status_of(url: str) -> int:
 
 
 image = uploads.upload_images(image=("one.png", data), is_public=False).data.actual_instance
-assert isinstance(image, ImageRecord)
+assert isinstance(image, UploadedImageRecord)
 assert (image.original_filename, image.is_public) == ("one.png", False)
 several = uploads.upload_images(files=[("a.png", data), ("b.png", data)]).data.actual_instance
 assert isinstance(several, UploadResults)

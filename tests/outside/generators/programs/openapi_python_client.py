@@ -11,7 +11,7 @@ from pathlib import Path
 from generated.api.images import delete_image, get_image, list_images, sign_image
 from generated.api.upload import upload_images
 from generated.client import AuthenticatedClient
-from generated.models import ErrorResponse, ImageRecord, SignedUrlRequest, UploadForm, UploadResults
+from generated.models import ErrorResponse, SignedUrlRequest, UploadedImageRecord, UploadForm, UploadResults
 from generated.types import File
 
 client = AuthenticatedClient(base_url=os.environ["BASE_URL"], token=os.environ["TOKEN"])
@@ -35,7 +35,7 @@ def status_of(url: str) -> int:
 one = upload_images.sync(client=client, body=UploadForm(image=file("one.png"), is_public=False))
 assert not isinstance(one, ErrorResponse | None), one
 image = one.data
-assert isinstance(image, ImageRecord)
+assert isinstance(image, UploadedImageRecord)
 assert (image.original_filename, image.is_public) == ("one.png", False)
 several = upload_images.sync(client=client, body=UploadForm(files=[file("a.png"), file("b.png")]))
 assert not isinstance(several, ErrorResponse | None), several
