@@ -62,7 +62,8 @@ ENGINES = {"engines": (CORE, "-m", EXTERNAL), "slow": (CORE, "-m", SLOW)}
 OTHERS = {
     "browser": ("tests/outside/browser", "-m", EXTERNAL),
     "outside": ("tests/outside", "--ignore=tests/outside/browser", "-m", EXTERNAL),
-    "server": ("tests/server", "-m", f"({SLOW}) or ({EXTERNAL})"),
+    "server": ("tests/server/extended", "-m", f"({SLOW}) or ({EXTERNAL})"),
+    "others": ("tests/server", "--ignore=tests/server/extended", "-m", f"({SLOW}) or ({EXTERNAL})"),
     "client": ("tests/client", "tests/contract", "tests/meta", "-m", f"({SLOW}) or ({EXTERNAL})"),
 }
 """The parts of `extended`: the first starts one browser."""
