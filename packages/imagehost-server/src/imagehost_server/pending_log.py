@@ -39,14 +39,20 @@ class PendingLog(logging.Handler):
         self._path, self._common = DataLayout(data).pending_log, fields
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Append a message; an error is shown on standard error and does not stop the command."""
+        """Append a message; an error is shown on standard error and does not stop the command.
+
+        One that a server of this process logs for another command has been appended before.
+        """
+        fields = getattr(record, "fields", {})
+        if "command" in fields:
+            return
         message = {
             "created": record.created,
             "name": record.name,
             "levelno": record.levelno,
             "levelname": record.levelname,
             "msg": record.getMessage(),
-            "fields": {**getattr(record, "fields", {}), **self._common},
+            "fields": {**fields, **self._common},
         }
         try:
             with _locked(self._path), open_owner_only(self._path, "ab") as file:

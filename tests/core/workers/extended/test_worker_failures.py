@@ -54,7 +54,7 @@ def test_a_render_returns_its_variant(make_executor: MakeExecutor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "deadline", "details"),
+    ("data", "timeout_seconds", "details"),
     [
         (b"spin", 0.5, "processed within 0.5 seconds for the file but received one that took longer"),
         (b"segfault", 60, "received one on which the decoder failed"),
@@ -110,7 +110,7 @@ def test_an_upload_that_may_need_more_memory_than_the_budget_says_so_and_not_a_t
 
 
 @pytest.mark.parametrize(
-    ("data", "deadline", "details"),
+    ("data", "timeout_seconds", "details"),
     [
         (b"spin", 0.5, "rendering the image took too long"),
         (b"segfault", 60, "rendering the image failed"),

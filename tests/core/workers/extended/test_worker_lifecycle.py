@@ -24,7 +24,7 @@ from imagehost_core.workers.executor import TaskCall
 
 def run_task(action, deadline=600):
     call = TaskCall("act", (action,), str, lambda _result: 1)
-    return executor.run(call, io.BytesIO(), 0, deadline=deadline, receive=b"".join)[0]
+    return executor.run(call, io.BytesIO(), 0, timeout_seconds=deadline, receive=b"".join)[0]
 
 executor = ImageExecutor(2, tasks="hostile_tasks")
 """

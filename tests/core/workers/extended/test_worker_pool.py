@@ -140,7 +140,7 @@ def test_without_a_queue_a_call_can_wait_for_a_process_that_is_starting(
     assert {type(caller.join().error) for caller in busy} == {failures.WorkerKilled}
 
 
-@pytest.mark.parametrize("deadline", [0, -1])
+@pytest.mark.parametrize("timeout_seconds", [0, -1])
 def test_a_deadline_in_the_past_counts_as_queued_too_long(
     timeout_seconds: float, executor: ImageExecutor, run_task: RunTask
 ) -> None:
