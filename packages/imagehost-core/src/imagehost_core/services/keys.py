@@ -186,7 +186,8 @@ class KeyService:
                 raise ConflictError("expected a key that is not revoked but received one that is")
             changed = attrs.evolve(current, **values)
             self._records.keys.update(transaction, changed)
-        _log("key changed", account, changed)
+        if changed != current:
+            _log("key changed", account, changed)
         return changed
 
     def validate(self, fields: Mapping[str, object]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hmac import compare_digest
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from imagehost_core.errors import (
@@ -14,10 +13,6 @@ from imagehost_server.auth.cookies import csrf_token
 from imagehost_server.http.body import read_body, unsupported_media_type
 from imagehost_server.web.page_headers import origin_of
 from imagehost_server.web.request import WebRequest
-
-if TYPE_CHECKING:
-    pass
-
 
 FORM = "application/x-www-form-urlencoded"
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from imagehost_core.models import Account
-
-if TYPE_CHECKING:
-    pass
 
 
 def origin_of(url: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from litestar import Response
 
@@ -12,9 +12,6 @@ from imagehost_server.http.conditional import http_date, is_not_modified
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page_headers import page_headers
 from imagehost_server.web.request import WebRequest
-
-if TYPE_CHECKING:
-    pass
 
 
 def render_for_programs(

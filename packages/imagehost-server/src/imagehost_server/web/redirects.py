@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import quote
 
 from litestar import Response
 from litestar.response import Redirect
 
 from imagehost_server.web.request import OUTCOME_PARAMETER, WebRequest
-
-if TYPE_CHECKING:
-    pass
 
 
 def sign_in_redirect(request: WebRequest) -> Response[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import tzinfo
-from typing import TYPE_CHECKING, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 from litestar.response import Template
@@ -22,10 +22,6 @@ from imagehost_server.web.catalog import Texts, choose_language, texts_of
 from imagehost_server.web.failures import describe_failure
 from imagehost_server.web.local_time import ZONE_COOKIE, LocalTime, find_zone
 from imagehost_server.web.page_headers import page_headers
-
-if TYPE_CHECKING:
-    pass
-
 
 HTML = "text/html"
 """The content type of pages."""
