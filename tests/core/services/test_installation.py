@@ -180,7 +180,7 @@ CREATE = """
                     os.kill(os.getpid(), signal.SIGKILL)
 
         sys.addaudithook(die)
-        open_host(data).close()
+        ImageHost.open(data).close()
 
     for line in sys.stdin:
         number, data = line.split()
