@@ -140,6 +140,48 @@ def test_a_page_by_its_number_skips_at_most_half_of_a_list_whose_total_is_known(
     assert database.offsets == [0, 4, 8, 12, 16, 15, 11, 7, 3, 0, 0]
 
 
+@pytest.mark.parametrize("sort", [ImageSort.NEWEST, ImageSort.OLDEST])
+@pytest.mark.parametrize("added", [1, 3, 8])
+def test_images_that_are_stored_while_a_page_is_read_cut_nothing_off_it(
+    tmp_path: Path, sort: ImageSort, added: int
+) -> None:
+    class GrowsOnceCounted(SqliteDatabase):
+        to_add = 0
+
+        def fetch_one(self, sql: str, values: Mapping[str, SqlValue]) -> SqlRow | None:
+            row = super().fetch_one(sql, values)
+            store(self.to_add)
+            return row
+
+    stored: list[str] = []
+
+    def store(count: int) -> None:
+        with database.transaction() as transaction:
+            for _ in range(count):
+                image = attrs.evolve(
+                    _IMAGE, id=new_image_id(), created_at=START + timedelta(seconds=len(stored))
+                )
+                ImageRepository(database).insert(transaction, image)
+                stored.append(image.id)
+
+    with closing(GrowsOnceCounted(tmp_path / "file", LockManager(tmp_path / "locks"))) as database:
+        with database.transaction() as transaction:
+            AccountRepository(database).insert(transaction, "admin", None, b"secret", START)
+        lists = ImageListRepository(database, timeout_seconds=60)
+        store(6)
+        database.to_add = added
+        page = lists.list_owned(AccountId(1), ImageListRequest(sort=sort, page=PageRequest(per_page=10)))
+        database.to_add = 0
+        found = [image.id for image in page]
+        if page.next_cursor is not None:
+            request = parse_page_request(per_page=10, cursor=page.next_cursor)
+            rest = lists.list_owned(AccountId(1), ImageListRequest(sort=sort, page=request))
+            found += [image.id for image in rest]
+    assert found == (stored if sort is ImageSort.OLDEST else stored[::-1])
+    assert page.total is not None
+    assert page.total >= len(page)
+
+
 def test_a_full_last_page_has_no_cursor(
     lists: ImageListRepository, account: Account, add: Callable[..., Image]
 ) -> None:

@@ -142,7 +142,7 @@ def test_a_failed_attempt_leaves_no_descriptor_open(tmp_path: Path) -> None:
     assert held is not None
     before = len(list(Path("/proc/self/fd").iterdir()))
     assert lock_file(tmp_path / "lock", wait=False) is None
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
     unlock_file(held)
 
 

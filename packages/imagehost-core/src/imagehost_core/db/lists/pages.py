@@ -119,7 +119,7 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
         queryable: The database or a transaction.
         items: The list.
         request: The page's number or cursor, and its size.
-        total: The number of items in the list; `None`: unknown.
+        total: The number of items in the list when it was counted; `None`: unknown.
 
     Raises:
         BadRequestError: The cursor belongs to another list.
@@ -128,8 +128,10 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
     after, values = after_cursor(items, request)
     order, offset, count = items.order, request.offset, request.per_page + 1
     if total is not None and request.after is None:
-        count = max(0, min(count, total - offset))
-        if total - count < 2 * offset:
+        # The list may have grown since it was counted, so only a page from the far end is cut by the total.
+        rest = max(0, min(count, total - offset))
+        if total - rest < 2 * offset:
+            count = rest
             order, offset = order.reversed, max(0, total - offset - count)
     values |= {"count": count, "offset": offset}
     source = f"FROM {items.table} AS item WHERE {items.where}{after} {order.sql}"
@@ -140,6 +142,8 @@ def paginate(queryable: Queryable, items: ItemList[T], request: PageRequest, tot
         values["checked"] = items.checked.limit
     rows = read_items(queryable, items, f"(SELECT item.id {source} LIMIT :count OFFSET :offset)", values)
     last = rows[request.per_page - 1] if len(rows) > request.per_page else None
+    if total is not None and request.after is None and rows:
+        total = max(total, request.offset + len(rows))
     return to_page(items, request, rows, total, last)
 
 
