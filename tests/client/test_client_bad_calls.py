@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
+import imagehost_core
 from imagehost_client import BadRequestError, Client, ValidationError
 from imagehost_client.errors import BY_CODE, ImageHostError
 from imagehost_client.testing import FakeImageHost, make_png
+from imagehost_core import BadRequestError as BadRequest
 from imagehost_core import ImageHost
+from imagehost_core import ValidationError as Validation
 from imagehost_core import errors as core_errors
 
 LONG, NAIVE = "x" * 2_001, datetime(2026, 1, 1)
@@ -51,7 +54,7 @@ def world() -> Iterator[World]:
 class Bad(NamedTuple):
     """A bad call: of the client and of the core by name and arguments, and as an HTTP request.
 
-    `None` is a verb that the core does not have, or that takes no such value there.
+    Without a request, HTTP ignores what a call refuses.
     """
 
     verb: str
@@ -173,6 +176,7 @@ BAD_CALLS: dict[str, Bad] = {
             expires_in=-1,
         ),
     ),
+    "images.signed_urls name": Bad("images.signed_urls", ([(IMAGE, {"width": 5})],), {}),
     **{
         f"images.update {name}": Bad(
             "images.update", (IMAGE,), {name: value}, **send("PATCH", f"images/{IMAGE}", **{name: value})
@@ -352,7 +356,7 @@ def of_core(world: World, bad: Bad) -> tuple[str, str, set[str]]:
 @pytest.mark.parametrize("name", BAD_CALLS)
 def test_a_bad_call_is_the_same_error_of_client_http_and_core(world: World, name: str) -> None:
     bad = BAD_CALLS[name]
-    expected = of_http(world, bad)
+    expected = of_http(world, bad) if bad.http[0] else of_core(world, bad)
     assert of_client(world, bad) == expected
     if bad.in_core:
         assert of_core(world, bad) == expected
@@ -387,6 +391,34 @@ def test_a_name_that_is_no_parameter_is_a_type_error_of_client_and_core(world: W
     ):
         with pytest.raises(TypeError, match="width"):
             call()
+
+
+QUERIES: dict[str, Any] = {
+    "?w=100": "params",
+    "width=100": "params",
+    "w=100&exp=5": "params",
+    "w": "w",
+    "fm=": "fm",
+    "=3": "params",
+    "?": "params",
+}
+"""Parameters in one text that a call of the core refuses, and a URL would not: the fault's field."""
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_call_refuses_what_a_url_may_have_of_others(world: World, query: str) -> None:
+    for call in (
+        lambda: imagehost_core.render(make_png(), query),
+        lambda: world.core.render(world.image, query),
+        lambda: world.core.images.signed_url(world.image, query),
+    ):
+        with pytest.raises((BadRequest, Validation)) as caught:
+            call()
+        assert {error.name for error in caught.value.errors} == {QUERIES[query]}
+    for params in ({"width": 3}, {"w": ""}, {"w": None}, {"": 1}):
+        with pytest.raises(BadRequest):
+            world.core.render(world.image, params)
+    assert world.http.get(f"/img/{world.image}?width=100&w=5").status_code == 200
 
 
 def test_jpg_is_a_name_of_jpeg_for_client_http_and_core(world: World) -> None:

@@ -107,13 +107,15 @@ def build_query(params: Mapping[str, object], prefix: str = "") -> dict[str, int
 
     Args:
         params: Values by name; `None` omits one. `w` and `h` are pixels after applying the EXIF orientation.
-        prefix: What the names have in front in errors.
+        prefix: What the names have in front in errors, if `params` is no keywords but a mapping.
 
     Raises:
-        BadRequestError: Values are not allowed; `details` names all of them.
-        TypeError: A parameter is unknown.
+        BadRequestError: Values or names of a mapping are not allowed; `details` names all values.
+        TypeError: A keyword is unknown.
     """
     unknown = sorted(set(params) - set(TRANSFORM_CHECKS))
+    if unknown and prefix:
+        raise BadRequestError(fault(prefix.rstrip("."), f"only {', '.join(TRANSFORM_CHECKS)}", unknown[0]))
     if unknown:
         raise TypeError(f"expected w, h, q, fit or fm for a parameter but received {unknown[0]!r}")
     given = {name: params[name] for name in TRANSFORM_CHECKS if params.get(name) is not None}

@@ -168,8 +168,10 @@ TransformSource = str | Mapping[str, object] | Transform
 def transform_parameters(params: object, keywords: TransformKeywords) -> TransformSource:
     """Return the parameters that a call has in one argument or in keywords.
 
+    Other names are errors: a call is not a URL, to which others may add parameters of their own.
+
     Raises:
-        BadRequestError: It has both, or an argument of another type.
+        BadRequestError: It has both, an argument of another type, or one with other names.
         TypeError: There is no such keyword.
     """
     unknown = sorted(keywords.keys() - set(TRANSFORM_PARAMETERS))
@@ -182,9 +184,21 @@ def transform_parameters(params: object, keywords: TransformKeywords) -> Transfo
     if not isinstance(params, str | Mapping | Transform):
         expected = "a query string, a mapping or a Transform"
         raise BadRequestError.of("the parameters", expected, quote_value(params))
+    if errors := [] if isinstance(params, Transform) else unknown_parameters("params", params):
+        raise BadRequestError(errors=errors)
     # `str` of a member of an enumeration may be its name.
     given = {k: str.__str__(v) if isinstance(v, str) else v for k, v in keywords.items() if v is not None}
     return params or {**given, **({"fm": "jpg"} if given.get("fm") == Format.JPEG else {})}
+
+
+def unknown_parameters(where: str, params: str | Mapping[str, object]) -> list[FieldError]:
+    """Return an error of the argument `where` for each name in it that is none of a transform parameter."""
+    if isinstance(params, str) and params.startswith("?"):
+        return [FieldError(where, "a query string without ?", quote_value(params))]
+    known = (*TRANSFORM_PARAMETERS, CARD_PARAMETER)
+    names = dict.fromkeys(name for name, _ in _parse_query(params))
+    expected = f"only {', '.join(TRANSFORM_PARAMETERS)}"
+    return [FieldError(where, expected, quote_value(name)) for name in names if name not in known]
 
 
 def parse_transform(query: TransformSource = "", *, extension: str | None = None) -> Transform:

@@ -52,6 +52,7 @@ from imagehost_core.transform import (
     TransformKeywords,
     TransformSource,
     transform_parameters,
+    unknown_parameters,
     verify_signed_deletion,
 )
 
@@ -539,24 +540,25 @@ def _parse_items(items: object, params: Any) -> list[object]:
     """Return the items of a request to sign URLs as mappings, each with the parameters of all.
 
     Raises:
-        ValidationError: There are none or too many.
+        ValidationError: There are none or too many, or a pair has a parameter of another name.
     """
     if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
         raise ValidationError.of("items", "a list of objects", quote_value(items))
-    given = [_parse_item(item, params) for item in items]
+    given = [_parse_item(f"items[{index}]", item, params) for index, item in enumerate(items)]
     if not 1 <= len(given) <= MAX_IMAGES:
         raise ValidationError.of("items", f"1 to {MAX_IMAGES} objects", f"{len(given)}")
     return given
 
 
-def _parse_item(item: object, params: Mapping[str, object]) -> object:
+def _parse_item(name: str, item: object, params: Mapping[str, object]) -> object:
     if isinstance(item, Mapping):
         return {**params, **item}
     match item:
         case Image() | str() as image:
             own: Mapping[str, object] = {}
         case (Image() | str() as image, Mapping() as own):
-            pass
+            if errors := unknown_parameters(name, own):
+                raise ValidationError(errors=errors)
         case _:
             return item
     return {"image_id": image.id if isinstance(image, Image) else image, **params, **own}
