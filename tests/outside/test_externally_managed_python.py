@@ -18,7 +18,7 @@ OF_THIS_ENVIRONMENT = ("VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT")
 
 
 @pytest.mark.slow
-def test_readme_starts_a_server_in_a_virtual_environment_of_debians_python(
+def test_readme_starts_a_server_in_a_virtual_environment_of_debians_python_without_a_compiler(
     workspace: Path, tmp_path: Path
 ) -> None:
     refusal = subprocess.run(
@@ -39,8 +39,9 @@ def test_readme_starts_a_server_in_a_virtual_environment_of_debians_python(
     with subprocess.Popen(
         ["/bin/sh", "-c", f"{prepare[1]} && {start[1]}"],
         cwd=tmp_path / "clone",
-        env=variables | {"PATH": "/usr/bin:/bin", "PYTHONWARNINGS": ""},
+        env=variables | {"PATH": "/usr/bin:/bin", "PYTHONWARNINGS": "", "CC": "/bin/false"},
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     ) as process:
@@ -53,5 +54,6 @@ def test_readme_starts_a_server_in_a_virtual_environment_of_debians_python(
                     break
             assert lines[-1].startswith("Serving http://127.0.0.1:"), lines
             assert "Created account admin" in "".join(lines)
+            assert "C extensions of imagehost-core not built" in "".join(lines)
         finally:
             subprocess.run(["kill", "--", f"-{process.pid}"], check=True)

@@ -219,3 +219,21 @@ def test_without_it_pillow_downscales_and_every_etag_differs(native_resampler: A
     assert output[0] == "pillow"
     assert output[1] != codec_fingerprint()
     assert resize.RESAMPLER == "native"
+
+
+RENDER_TWICE = """
+import sys
+sys.modules["imagehost_core.pixels._resample"] = None
+from imagehost_core import render
+from imagehost_core.testing import make_image
+for width in (20, 30):
+    render(make_image(), w=width)
+"""
+
+
+def test_without_it_render_says_once_what_is_slower(native_resampler: Any) -> None:
+    command = [sys.executable, "-c", RENDER_TWICE]
+    messages = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
+    assert messages == [
+        "C extensions of imagehost-core not built: resizing falls back to Pillow (about 4x slower)"
+    ]

@@ -26,7 +26,7 @@ from imagehost_core.ids import Random
 from imagehost_core.limits import RateLimitCounters
 from imagehost_core.maintenance.installation import Installation, InstallationGuard
 from imagehost_core.models import UrlBuilder
-from imagehost_core.pixels import CHROMA_SUBSAMPLING, RESAMPLER
+from imagehost_core.pixels import log_missing_native_modules
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
@@ -181,7 +181,7 @@ def require_own_directory(layout: DataLayout) -> None:
 def _new_executor(
     locks: LockManager, settings: Settings, server_processes: int, env: Environment
 ) -> ImageExecutor:
-    _log_missing_native_modules()
+    log_missing_native_modules()
     rendering = settings.rendering
     return ImageExecutor(
         max(1, rendering.processes // server_processes),
@@ -190,13 +190,6 @@ def _new_executor(
         memory=MemorySettings(rendering.memory_budget_bytes, server_processes, locks.path),
         observe=env.observe,
     )
-
-
-def _log_missing_native_modules() -> None:
-    if RESAMPLER != "native":
-        log.warning("native resampler not built; falling back to Pillow (about 4x slower)")
-    if CHROMA_SUBSAMPLING != "sharp":
-        log.warning("native chroma subsampling not built; falling back to the encoders' own")
 
 
 def _read_or_create_secret(layout: DataLayout, locks: LockManager, random: Random) -> bytes:

@@ -14,7 +14,7 @@ import pytest
 from tests.core.services.conftest import Stores
 
 from imagehost_core import ImageHost, InternalError, NotFoundError, Settings, UnavailableError
-from imagehost_core import context as context_module
+from imagehost_core.pixels import codecs
 from imagehost_core.settings import RenderingSettings
 from imagehost_core.testing import make_image
 
@@ -208,18 +208,25 @@ def test_five_lines_embed_the_core_without_a_main_guard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resampler", "chroma", "reported"),
-    [("native", "sharp", 0), ("pillow", "sharp", 1), ("native", "encoder", 1), ("pillow", "encoder", 2)],
+    ("resampler", "chroma", "lines", "fallbacks"),
+    [
+        ("native", "sharp", 0, 0),
+        ("pillow", "sharp", 1, 1),
+        ("native", "encoder", 1, 1),
+        ("pillow", "encoder", 1, 2),
+    ],
 )
-def test_missing_native_modules_are_logged(
+def test_missing_native_modules_are_logged_in_one_line(
     resampler: str,
     chroma: str,
-    reported: int,
+    lines: int,
+    fallbacks: int,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(context_module, "RESAMPLER", resampler)
-    monkeypatch.setattr(context_module, "CHROMA_SUBSAMPLING", chroma)
+    monkeypatch.setattr(codecs, "RESAMPLER", resampler)
+    monkeypatch.setattr(codecs, "CHROMA_SUBSAMPLING", chroma)
     caplog.set_level("INFO")
     with ImageHost.open(settings=ONE_WORKER):
-        assert caplog.text.count("falling back") == reported
+        assert caplog.text.count("C extensions of imagehost-core not built") == lines
+        assert caplog.text.count("falls back") == fallbacks

@@ -6,7 +6,7 @@ no state between two jobs.
 """
 
 from imagehost_core.pixels.chroma_subsampling import CHROMA_SUBSAMPLING
-from imagehost_core.pixels.codecs import codec_fingerprint
+from imagehost_core.pixels.codecs import codec_fingerprint, log_missing_native_modules
 from imagehost_core.pixels.resize import RESAMPLER
 
-__all__ = ["CHROMA_SUBSAMPLING", "RESAMPLER", "codec_fingerprint"]
+__all__ = ["CHROMA_SUBSAMPLING", "RESAMPLER", "codec_fingerprint", "log_missing_native_modules"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from hashlib import sha256
 
 import PIL
@@ -16,6 +17,8 @@ from imagehost_core.pixels.formats.jpeg import JpegCodec
 from imagehost_core.pixels.formats.png import PngCodec
 from imagehost_core.pixels.formats.webp import WebpCodec
 from imagehost_core.pixels.resize import RESAMPLER
+
+log = logging.getLogger(__name__)
 
 PIPELINE_VERSION = 11
 """Incremented whenever the same job produces other bytes than before, so that every ETag changes."""
@@ -41,3 +44,14 @@ def codec_fingerprint() -> str:
     versions += [f"{name} {features.version(name)}" for name in _LIBRARIES]
     versions += [f"aom {libaom_version()}"]
     return sha256("; ".join(versions).encode()).hexdigest()[:12]
+
+
+def log_missing_native_modules() -> None:
+    """Log one line that says what is slower without the C extensions, where they were not built."""
+    fallbacks = []
+    if RESAMPLER != "native":
+        fallbacks.append("resizing falls back to Pillow (about 4x slower)")
+    if CHROMA_SUBSAMPLING != "sharp":
+        fallbacks.append("chroma subsampling falls back to the encoders' own")
+    if fallbacks:
+        log.warning("C extensions of imagehost-core not built: %s", "; ".join(fallbacks))

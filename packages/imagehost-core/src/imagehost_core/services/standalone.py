@@ -16,6 +16,7 @@ from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.scanner import scan
 from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
 from imagehost_core.models import ImageInfo
+from imagehost_core.pixels import log_missing_native_modules
 from imagehost_core.pixels.render import render_upload
 from imagehost_core.pixels.source import TRANSPOSED
 from imagehost_core.services.rendering import Rendered, new_job
@@ -77,6 +78,7 @@ def render(
         ValidationError: The image is damaged, or exceeds a limit of uploads.
         UnavailableError: No worker process was free in time.
     """
+    _log_missing_native_modules_once()
     transform = parse_transform(transform_parameters(params, keywords))
     data = _read(source)
     header = scan(BytesIO(data), len(data))
@@ -97,6 +99,9 @@ def render(
     etag = f'"{sha256(variant).hexdigest()[:32]}"'
     fmt = detect(variant[:SNIFF_BYTES]) or job.format
     return Rendered(variant, FORMATS[fmt].media_type, result.size.width, result.size.height, etag)
+
+
+_log_missing_native_modules_once = cache(log_missing_native_modules)
 
 
 @cache
