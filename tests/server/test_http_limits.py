@@ -321,6 +321,18 @@ def test_a_password_change_counts_as_a_sign_in_attempt(send: Send, host: ImageHo
     assert send("POST", "/v1/account/password", new_address(), token, json=right).status_code == 200
 
 
+def test_right_passwords_count_nowhere(send: Send, host: ImageHost) -> None:
+    create_user(host, "regular", api_per_minute=0)
+    token, address = host.sessions.create(host.accounts.get("regular")).token, new_address()
+    body = {"current_password": PASSWORD, "new_password": PASSWORD}
+    album = host.albums.create(owner="regular", name="locked")
+    share = host.albums.create_share(album, owner="regular", password_hash=hash_quickly(PASSWORD))
+    for _ in range(3):
+        assert send("POST", "/v1/account/password", address, token, json=body).status_code == 200
+        assert sign_in(send, "regular", PASSWORD, address).status_code == 201
+        assert send("POST", f"/s/{share.token}", address, data={"password": PASSWORD}).status_code == 303
+
+
 def test_accounts_can_be_created_if_registration_is_enabled(send: Send) -> None:
     body, address = {"username": "fresh", "password": PASSWORD}, new_address()
     created = send("POST", "/v1/accounts", address, json=body)

@@ -238,6 +238,16 @@ OPERATIONS: dict[str, tuple[Requirement, Operation]] = {
         SessionRequirement.ONLY,
         lambda host, owner, _: host.accounts.set_password_hash(owner, "other hash"),
     ),
+    "change password by an operator": (
+        SessionRequirement.ONLY,
+        lambda host, owner, _: host.accounts.set_password_hash(
+            owner, "other hash", operator=host.accounts.get("admin")
+        ),
+    ),
+    "change a password of others": (
+        SessionRequirement.OPERATOR,
+        lambda host, owner, _: host.accounts.set_password_hash("admin", "other hash", operator=owner),
+    ),
     "create account": (
         SessionRequirement.OPERATOR,
         lambda host, owner, owned: host.accounts.create(owned.create_another(), operator=owner),

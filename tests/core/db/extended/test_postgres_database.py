@@ -322,6 +322,17 @@ def test_rate_limits_follow_the_clock_of_the_server_not_that_of_the_host(postgre
         assert database.values[-1]["now"] is None
 
 
+def test_refunds_of_several_hosts_at_once_give_back_no_more_than_was_counted(postgres_url: str) -> None:
+    windows = (Window("day", 86_400, 10),)
+    with closing(PostgresDatabase(postgres_url)) as database, ThreadPoolExecutor(8) as threads:
+        limits = PostgresRateLimitStore(database, utc_now)
+        for _ in range(10):
+            assert limits.admit("key", windows).admitted
+            for _ in threads.map(lambda _: limits.refund("key", windows), range(8)):
+                pass
+            assert limits.peek("key", windows) == {"day": 0}
+
+
 def test_a_request_lock_excludes_other_hosts_until_its_end(
     database: PostgresDatabase, impatient: PostgresDatabase
 ) -> None:

@@ -261,9 +261,7 @@ class AccountService:
         """
         kept = None if keep is None else session_id_of(keep)
         owner = account if isinstance(account, Account) else None
-        begin = self._units.verified(owner, self._records.database.transaction())
-        if operator is not None:
-            begin = self._operated(operator)
+        begin = self._units.verified(owner, self._operated(operator))
         with self._principals.invalidated_by(begin) as transaction:
             current = self._get(account, transaction)
             if replaces not in (None, self._records.accounts.password_hash(current.id, transaction)):

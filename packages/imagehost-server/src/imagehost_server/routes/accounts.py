@@ -311,8 +311,8 @@ async def change_password(
 ) -> Response[Success[ChangedPassword]]:
     """Respond once the password is changed and all other sessions of the account have ended.
 
-    Requires a session. A request counts as a sign-in attempt. A wrong current password is 422: 401 would mean
-    that the session has ended.
+    Requires a session. A wrong current password counts as a sign-in attempt and is 422: 401 would mean that
+    the session has ended.
     """
     await replace_password(request, data.current_password, data.new_password)
     return ok(ChangedPassword(changed=True))

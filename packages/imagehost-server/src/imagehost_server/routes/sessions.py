@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Annotated, TypeVar
 
@@ -188,12 +190,11 @@ async def create_session(request: ApiRequest, name: str, password: str) -> Sessi
     # both, whether the account exists or not, so that timing does not reveal account names.
     if account_name_errors(name):
         raise UnauthorizedError(_INVALID_CREDENTIALS)
-    await throttle_password_attempt(request, name)
-    stored_hash = await executors.database.run(host.accounts.password_hash, name)
-    keys = sign_in_keys(name, request.identity.ip_address)
-    if not await executors.passwords.run(keys, verify_password, stored_hash, password):
-        raise UnauthorizedError(_INVALID_CREDENTIALS)
-    await executors.database.run(host.rate_limiter.forget_sign_in, name, request.identity.ip_address)
+    async with password_attempt(request, name):
+        stored_hash = await executors.database.run(host.accounts.password_hash, name)
+        keys = sign_in_keys(name, request.identity.ip_address)
+        if not await executors.passwords.run(keys, verify_password, stored_hash, password):
+            raise UnauthorizedError(_INVALID_CREDENTIALS)
     account = await executors.database.run(host.accounts.get, name)
     session = await executors.database.run(
         host.sessions.create,
@@ -209,7 +210,7 @@ async def create_session(request: ApiRequest, name: str, password: str) -> Sessi
 async def replace_password(request: ApiRequest, current: str, new: str) -> None:
     """Change the password of the request's account, and end its other sessions.
 
-    A request counts as a sign-in attempt.
+    A wrong current password counts as a sign-in attempt.
 
     Raises:
         ValidationError: The current password is another, or the new one has no allowed length.
@@ -217,15 +218,15 @@ async def replace_password(request: ApiRequest, current: str, new: str) -> None:
         ConflictError: The password was changed meanwhile.
     """
     host, executors, account = request.host, request.executors, request.account
-    await throttle_password_attempt(request, account.name)
     keys = (account_key(account.id), "")
-    current_hash = await executors.database.run(host.accounts.password_hash, account.name)
-    is_valid = not password_errors(current) and await executors.passwords.run(
-        keys, verify_password, current_hash, current
-    )
     errors = [*new_password_errors(new, "new_password")]
-    if not is_valid:
-        errors.insert(0, FieldError("current_password", "the account's password", "another"))
+    async with password_attempt(request, account.name):
+        current_hash = await executors.database.run(host.accounts.password_hash, account.name)
+        if password_errors(current) or not await executors.passwords.run(
+            keys, verify_password, current_hash, current
+        ):
+            errors.insert(0, FieldError("current_password", "the account's password", "another"))
+            raise ValidationError(errors=errors)
     if errors:
         raise ValidationError(errors=errors)
     new_hash = await executors.passwords.run(keys, hash_password, new)
@@ -253,6 +254,23 @@ def without_session_cookies(request: ApiRequest, response: Response[T]) -> Respo
     for cookie in session_cookies("", 0, request.settings.root_path):
         response.set_cookie(cookie)
     return response
+
+
+@asynccontextmanager
+async def password_attempt(request: ApiRequest, name: str) -> AsyncIterator[None]:
+    """Throttle a block that verifies a password and raises if it is wrong. A right one is not counted.
+
+    Args:
+        request: The request that has the password.
+        name: What the password belongs to, as for `throttle_password_attempt`.
+
+    Raises:
+        RateLimitError: The IP address has no attempts left.
+    """
+    await throttle_password_attempt(request, name)
+    yield
+    limiter = request.host.rate_limiter
+    await request.executors.database.run(limiter.forget_sign_in, name, request.identity.ip_address)
 
 
 async def throttle_password_attempt(request: ApiRequest, name: str) -> None:

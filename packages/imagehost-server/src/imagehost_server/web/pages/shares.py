@@ -21,7 +21,7 @@ from imagehost_core.models import Album, AlbumShare, Image, Page
 from imagehost_core.tokens import token_hash
 from imagehost_server.auth.cookies import SHARE_COOKIE, cookie_value, share_cookie
 from imagehost_server.auth.passwords import password_errors, verify_password
-from imagehost_server.routes.sessions import throttle_password_attempt
+from imagehost_server.routes.sessions import password_attempt
 from imagehost_server.web.page import page
 from imagehost_server.web.pages.archives import archive_response, require_member
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE
@@ -63,20 +63,19 @@ async def enter_share(request: WebRequest, token: FromPath[str]) -> Response[Any
 
 async def _enter_password(request: WebRequest, token: str, password: str) -> Response[Any]:
     name = f"share:{token_hash(token)}"
+    keys = sign_in_keys(name, request.identity.ip_address)
+    verify = partial(verify_password, password=password)
     try:
-        await throttle_password_attempt(request, name)
+        async with password_attempt(request, name):
+            if password_errors(password):
+                raise ForbiddenError("expected the share's password but received another")
+            share, _ = await request.executors.passwords.run(
+                keys, request.host.albums.get_shared, token, verify=verify
+            )
     except RateLimitError as error:
         response = _ask_password(request, token, error.status, "throttled")
         response.headers["retry-after"] = str(error.retry_after)
         return response
-    if password_errors(password):
-        return _ask_password(request, token, 403, "invalid")
-    keys = sign_in_keys(name, request.identity.ip_address)
-    verify = partial(verify_password, password=password)
-    try:
-        share, _ = await request.executors.passwords.run(
-            keys, request.host.albums.get_shared, token, verify=verify
-        )
     except ForbiddenError:
         return _ask_password(request, token, 403, "invalid")
     response = see_other(request, f"/s/{token}")
