@@ -109,9 +109,9 @@ async def test_an_invalid_change_changes_nothing_and_all_errors_are_reported(
     client: AsyncClient, http: httpx2.AsyncClient
 ) -> None:
     (image,) = await uploads(client, 1)
-    body = {"image_ids": [image.id], "description": 7, "is_public": "yes", "album_id": 999_999}
+    body = {"image_ids": [image.id], "description": 7, "is_public": "yes"}
     response = await http.patch("/images", json=body)
-    assert_error(response, 422, "VALIDATION_ERROR", *(f"for {name}" for name in body if name != "image_ids"))
+    assert_error(response, 422, "VALIDATION_ERROR", "for description", "for is_public")
     body = {"image_ids": [], "description": "x" * 2001, "album_id": 999_999}
     response = await http.patch("/images", json=body)
     assert_error(response, 422, "VALIDATION_ERROR", *(f"for {name}" for name in body))

@@ -1,4 +1,4 @@
-"""All errors of a request are reported together, with both clients."""
+"""All errors of a step are reported together, with both clients: syntax and types; then values and names."""
 
 from __future__ import annotations
 
@@ -11,66 +11,65 @@ from imagehost_client.testing import make_png
 pytestmark = pytest.mark.anyio
 
 MISSING = "0" * 16
+LONG = "x" * 2_001
+
+Members = dict[str, object]
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "names"),
+    ("path", "body"),
     [
-        (
-            "/albums",
-            {"name": "", "description": "x" * 2001, "is_public": "yes"},
-            ("name", "description", "is_public"),
-        ),
-        ("/albums", {"description": 7}, ("name", "description")),
-        (
-            "/keys",
-            {"name": "x" * 101, "scopes": ["all"], "expires_at": "soon"},
-            ("name", "scopes", "expires_at"),
-        ),
-        (
-            "/webhooks",
-            {"url": "ftp://x", "events": ["x"], "description": 7},
-            ("url", "events", "description"),
-        ),
+        ("/albums", {"name": "", "description": LONG}),
+        ("/albums", {"name": 7, "description": 7, "is_public": "yes"}),
+        ("/keys", {"name": "x" * 101, "scopes": ["all"], "expires_at": "soon"}),
+        ("/webhooks", {"url": "ftp://x", "events": ["x"], "description": LONG}),
     ],
 )
 async def test_all_invalid_members_of_a_new_record_are_named(
-    http: httpx2.AsyncClient, path: str, body: dict[str, object], names: tuple[str, ...]
+    http: httpx2.AsyncClient, path: str, body: Members
 ) -> None:
     response = await http.post(path, json=body)
-    assert_error(response, 422, "VALIDATION_ERROR", *(f"for {name}" for name in names))
+    assert_error(response, 422, "VALIDATION_ERROR", *(f"for {name} " for name in body))
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "names"),
+    ("method", "path", "values", "types"),
     [
-        ("PATCH", f"/images/{MISSING}", {"description": 7, "album_id": 999_999}, ("description", "album_id")),
-        ("POST", f"/images/{MISSING}/signed-url", {"w": 0, "expires_in": 0}, ("w", "expires_in")),
-        ("PATCH", "/albums/999999", {"name": "", "is_public": 2}, ("name", "is_public")),
-        ("PUT", "/albums/999999/images", {"image_ids": []}, ("image_ids",)),
-        ("PATCH", f"/keys/{MISSING}", {"name": 7, "scopes": []}, ("name", "scopes")),
-        ("PATCH", f"/webhooks/{MISSING}", {"url": "ftp://x", "is_active": 2}, ("url", "is_active")),
+        ("PATCH", f"/images/{MISSING}", {"filename": " ", "album_id": 999_999}, {"description": 7}),
+        ("POST", f"/images/{MISSING}/signed-url", {"w": 0, "expires_in": 0}, {"h": "1", "fit": 7}),
+        ("PATCH", "/albums/999999", {"name": "", "description": LONG}, {"is_public": 2}),
+        ("PUT", "/albums/999999/images", {"image_ids": []}, {"images_public": 2}),
+        ("POST", "/albums/999999/shares", {"expires_at": "soon"}, {"password": 7}),
+        ("PATCH", f"/keys/{MISSING}", {"scopes": []}, {"name": 7, "expires_at": 7}),
+        ("PATCH", f"/webhooks/{MISSING}", {"url": "ftp://x", "events": ["x"]}, {"is_active": 2}),
     ],
 )
-async def test_a_missing_record_and_invalid_members_are_404_and_all_named(
-    http: httpx2.AsyncClient, method: str, path: str, body: dict[str, object], names: tuple[str, ...]
+async def test_types_are_422_first_and_then_values_with_a_missing_record_404(
+    http: httpx2.AsyncClient, method: str, path: str, values: Members, types: Members
 ) -> None:
-    response = await http.request(method, path, json=body)
-    resource_id = path.split("/")[2]
-    assert_error(response, 404, "NOT_FOUND", resource_id, *(f"for {name}" for name in names))
+    record = path.split("/")[2]
+    first = await http.request(method, path, json={**values, **types})
+    assert_error(first, 422, "VALIDATION_ERROR", *(f"for {name} " for name in types))
+    assert not any(text in first.text for text in (record, *(f"for {name} " for name in values)))
+    second = await http.request(method, path, json=values)
+    assert_error(second, 404, "NOT_FOUND", record, *(f"for {name} " for name in values))
 
 
-async def test_a_missing_album_and_an_invalid_query_are_400_and_both_named(http: httpx2.AsyncClient) -> None:
-    response = await http.delete("/albums/999999?delete_images=maybe")
-    assert_error(response, 400, "BAD_REQUEST", "999999", "for delete_images")
+async def test_an_invalid_query_is_400_and_then_a_missing_album_404(http: httpx2.AsyncClient) -> None:
+    names = ("delete_images", "images_public")
+    first = await http.delete("/albums/999999?delete_images=maybe&images_public=maybe")
+    assert_error(first, 400, "BAD_REQUEST", *(f"for {name} " for name in names))
+    assert "999999" not in first.text
+    second = await http.delete("/albums/999999?delete_images=true")
+    assert_error(second, 404, "NOT_FOUND", "999999")
 
 
-async def test_a_form_without_a_file_and_invalid_options_are_400_and_all_named(
+async def test_a_form_without_a_file_is_400_and_then_all_invalid_options_422(
     http: httpx2.AsyncClient,
 ) -> None:
     options = {"quality": "0", "format": "tiff", "is_public": "yes", "album_id": "999999"}
     response = await http.post("/upload", files={"other": b"x"}, data=options)
-    assert_error(response, 400, "BAD_REQUEST", "files[]", "other", *(f"for {name}" for name in options))
+    assert_error(response, 400, "BAD_REQUEST", "files[]", "other")
     response = await http.post("/upload", files={"image": make_png()}, data=options)
-    assert_error(response, 422, "VALIDATION_ERROR", *(f"for {name}" for name in options))
+    assert_error(response, 422, "VALIDATION_ERROR", *(f"for {name} " for name in options))
     assert (await data_of(http.get("/images")))["images"] == []

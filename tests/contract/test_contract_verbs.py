@@ -27,10 +27,9 @@ DIFFERENCES = {
         accounts.renew_signing_secret accounts.set_password_hash Session.is_current
     """,
     "a server that embeds the host has the query and the options of a request, admits it and records it": """
-        admit= public= idempotency= params= options= accounts.create_first albums.validate
-        albums.validate_share images.delete_signed images.get_deletable
-        images.sign_deletion images.validate images.validate_signing keys.authenticate
-        keys.authenticate_cached keys.create_first keys.validate webhooks.validate
+        admit= public= idempotency= params= options= accounts.create_first images.delete_signed
+        images.get_deletable images.sign_deletion keys.authenticate keys.authenticate_cached
+        keys.create_first
     """,
     "webhooks are sent by the host": """
         subscribe webhooks.delivery webhooks.delete_expired webhooks.is_any_due webhooks.lease

@@ -83,7 +83,8 @@ def test_a_password_change_ends_all_other_sessions(
         ("wrong password", "short", ["current_password", "new_password"]),
         (PASSWORD, "ä" * 513, ["new_password"]),
         ("x" * 2_000, OTHER, ["current_password"]),
-        (7, "short", ["current_password", "new_password"]),
+        (7, "short", ["current_password"]),
+        (7, 7, ["current_password", "new_password"]),
         (None, None, ["current_password", "new_password"]),
     ],
 )

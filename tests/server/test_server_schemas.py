@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from typing import TypeVar
 
 import pytest
 from hypothesis import assume, given
@@ -13,22 +12,10 @@ from hypothesis import strategies as st
 from msgspec.structs import fields
 
 from imagehost_core.errors import BadRequestError, FieldError, ValidationError
-from imagehost_server.routes import body
 from imagehost_server.routes.accounts import AccountChanges
 from imagehost_server.routes.albums import AlbumChanges, NewAlbum
-from imagehost_server.routes.body import InvalidBody, JsonBody, set_fields
+from imagehost_server.routes.body import JsonBody, decode, set_fields
 from imagehost_server.routes.images import ImageChanges, SignedUrlRequest, SignedUrlsRequest
-
-T = TypeVar("T", bound=JsonBody)
-
-
-def decode(kind: type[T], data: bytes) -> T:
-    """Return a decoded body, or raise its error."""
-    value = body.decode(kind, data)
-    if isinstance(value, InvalidBody):
-        raise value.error
-    return value
-
 
 KINDS = [NewAlbum, ImageChanges, AlbumChanges, SignedUrlRequest]
 values = st.recursive(

@@ -196,14 +196,6 @@ class AlbumService:
                     unit.album_updated(transaction, current)
         return current
 
-    def validate(self, fields: Mapping[str, object]) -> None:
-        """Raise ValidationError unless an album can have the given fields, those of `create`.
-
-        Raises:
-            ValidationError: Values are not allowed; every one is listed in `errors`.
-        """
-        validate_album(fields)
-
     def add_images(
         self, album: AlbumRef, images: Iterable[ImageRef], *, owner: Owner, images_public: bool = False
     ) -> Membership:
@@ -306,8 +298,8 @@ class AlbumService:
         now = self._env.clock()
         with errors.catch():
             self._get(album, account)
-        with errors.catch():
-            self.validate_share({"expires_at": expires_at})
+        if found := expiry_errors(expires_at, now):
+            errors.add(ValidationError(errors=found))
         errors.raise_if_any()
         with self._units.transaction(account) as transaction:
             current = self._get(album, account, transaction)
@@ -377,15 +369,6 @@ class AlbumService:
         if expected is not None and (verify is None or not verify(expected)):
             raise ForbiddenError("expected the password of the share but received none or another")
         return found
-
-    def validate_share(self, fields: Mapping[str, object]) -> None:
-        """Raise ValidationError unless a share can have the given fields, those of `create_share`.
-
-        Raises:
-            ValidationError: `expires_at` is not in the future.
-        """
-        if errors := expiry_errors(fields.get("expires_at"), self._env.clock()):
-            raise ValidationError(errors=errors)
 
     def _opposite(self, album_id: AlbumId, is_public: bool) -> tuple[ImageId, ...]:
         """Return up to 1,000 images of an album that are to become public, or private."""

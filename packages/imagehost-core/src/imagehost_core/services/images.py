@@ -166,15 +166,6 @@ class ImageService(ImageLists):
             raise NotFoundError(image_not_found_text(current.id))
         return changed[current.id][0]
 
-    def validate(self, changes: Mapping[str, object], *, owner: Owner) -> None:
-        """Raise ValidationError unless an account's images can be changed in the given way, as by `update`.
-
-        Raises:
-            NotFoundError: There is no such account.
-            ValidationError: Values are not allowed; every one is listed in `errors`.
-        """
-        validate_changes(changes, self._records.albums, get_account(self._records.accounts, owner).id)
-
     def update_many(
         self,
         images: Iterable[ImageRef],
@@ -362,21 +353,6 @@ class ImageService(ImageLists):
         assert current is not None
         key = self._signer.keys.read(current.account_id)
         return self._signer.sign(key, current, transform, expires_in, principal)
-
-    def validate_signing(
-        self, params: Mapping[str, object], expires_in: object = DEFAULT_LIFETIME_SECONDS
-    ) -> None:
-        """Raise ValidationError unless a URL can be signed with the given parameters, as by `signed_url`.
-
-        Raises:
-            ValidationError: Values are not allowed; every one is listed in `errors`.
-        """
-        errors = ErrorCollector()
-        with errors.catch():
-            self._signer.validate(params, None)
-        with errors.catch():
-            require_lifetime(expires_in)
-        errors.raise_if_any()
 
     def signed_urls(
         self,

@@ -190,14 +190,6 @@ class KeyService:
             _log("key changed", account, changed)
         return changed
 
-    def validate(self, fields: Mapping[str, object]) -> None:
-        """Raise ValidationError unless a key can have the given fields, those of `update`.
-
-        Raises:
-            ValidationError: Values are not allowed; every one is listed in `errors`.
-        """
-        _validate_key(fields, self._env.clock())
-
     def delete(self, key: KeyRef, *, owner: Owner) -> Deleted:
         """Revoke a key at once, in every process; its record stays. Doing it again changes nothing.
 

@@ -164,14 +164,6 @@ class WebhookService:
                 self._records.outbox.cancel_pending(transaction, current.id)
         return changed
 
-    def validate(self, fields: Mapping[str, object]) -> None:
-        """Raise ValidationError unless a webhook can have the given fields, those of `update`.
-
-        Raises:
-            ValidationError: Values are not allowed; every one is listed in `errors`.
-        """
-        self._validate(fields)
-
     def delete(self, webhook: WebhookRef, *, owner: Owner) -> Deleted:
         """Delete a webhook with its deliveries.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, ClassVar, cast
 
 from attrs import frozen
 from litestar import Response
@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from imagehost_core import AccountChanges as CoreChanges
 from imagehost_core import ImageHost
 from imagehost_core.authorization import SessionRequirement
-from imagehost_core.errors import FieldError, ValidationError
+from imagehost_core.errors import ValidationError
 from imagehost_core.ids import parse_account_id
 from imagehost_core.limits import account_key, sign_in_keys
 from imagehost_core.models import (
@@ -70,11 +70,6 @@ class PasswordChange(JsonBody, kw_only=True):
         # Without the passwords, which must not be logged.
         return f"{type(self).__name__}()"
 
-    @staticmethod
-    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
-        """Raise the error of the new password's length."""
-        _raise_if_any(_password_errors("new_password", members))
-
 
 class AccountLimits(JsonBody, kw_only=True):
     """The limits of an account that differ from the host's; omitted members keep their values."""
@@ -104,11 +99,6 @@ class NewAccount(JsonBody, kw_only=True):
         # Without the password, which must not be logged.
         return f"{type(self).__name__}(name={self.name!r})"
 
-    @staticmethod
-    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the name, the password and the properties."""
-        _raise_if_any(_new_account_errors(members))
-
 
 class AccountChanges(JsonBody, kw_only=True):
     """The body of `PATCH /accounts/{id}`; omitted members keep their values."""
@@ -118,11 +108,6 @@ class AccountChanges(JsonBody, kw_only=True):
     quota_bytes: Quota | UnsetType = UNSET
     suspended: Annotated[bool, member("Whether the account is suspended.")] | UnsetType = UNSET
 
-    @staticmethod
-    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the properties."""
-        _raise_if_any(_property_errors(members))
-
 
 def account_properties(members: Mapping[str, object]) -> dict[str, object]:
     """Return the properties of an account in a body by their names in the core, where limits have no group.
@@ -131,31 +116,8 @@ def account_properties(members: Mapping[str, object]) -> dict[str, object]:
         members: The members of a `NewAccount` or an `AccountChanges`.
     """
     properties = {name: members[name] for name in ("role", "suspended", "quota_bytes") if name in members}
-    limits = members.get("limits", {})
-    if isinstance(limits, AccountLimits):
-        limits = set_fields(limits)
-    assert isinstance(limits, dict)
-    return properties | {name: limits[name] for name in AccountLimits.__struct_fields__ if name in limits}
-
-
-def _raise_if_any(errors: list[FieldError]) -> None:
-    if errors:
-        raise ValidationError(errors=errors)
-
-
-def _new_account_errors(members: Mapping[str, object]) -> list[FieldError]:
-    name = members.get("name")
-    errors = account_name_errors(name) if isinstance(name, str) else ()
-    return [*errors, *_password_errors("password", members), *_property_errors(members)]
-
-
-def _property_errors(members: Mapping[str, object]) -> list[FieldError]:
-    return list(account_change_errors(account_properties(members)))
-
-
-def _password_errors(name: str, members: Mapping[str, object]) -> list[FieldError]:
-    password = members.get(name)
-    return list(new_password_errors(password, name)) if isinstance(password, str) else []
+    limits = members.get("limits")
+    return properties | (set_fields(limits) if isinstance(limits, AccountLimits) else {})
 
 
 @frozen(kw_only=True)
@@ -376,7 +338,9 @@ async def create_account(
         assert identity.auth_error is not None
         raise identity.auth_error
     # An invalid name or password costs neither an attempt nor a hash.
-    _raise_if_any(_new_account_errors(set_fields(data)))
+    errors = [*account_name_errors(data.name), *new_password_errors(data.password)]
+    if errors := [*errors, *account_change_errors(changes)]:
+        raise ValidationError(errors=errors)
     if identity.principal is None:
         await throttle_password_attempt(request, data.name)
         keys = sign_in_keys(data.name, identity.ip_address)

@@ -11,7 +11,6 @@ from litestar import Response
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType, json
 
-from imagehost_core import ImageHost
 from imagehost_core.authorization import authorize
 from imagehost_core.errors import BadRequestError, ErrorCollector, FieldError, ValidationError, quote_value
 from imagehost_core.limits import account_key
@@ -27,7 +26,7 @@ from imagehost_core.models import (
 from imagehost_core.resources import AlbumRecord
 from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST
 from imagehost_core.services.idempotency import IdempotentRequest
-from imagehost_core.services.references import parse_image_ids
+from imagehost_core.services.keys import expiry_errors
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
 from imagehost_server.http.responses import RawResponse, Success, envelope, ok, record_of, success_response
@@ -74,11 +73,6 @@ class NewAlbum(JsonBody, kw_only=True):
     description: Description = ""
     is_public: IsPublic = True
 
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the values."""
-        host.albums.validate(members)
-
 
 class AlbumChanges(JsonBody, kw_only=True):
     """The body of `PATCH /albums/{id}`; omitted members keep their values."""
@@ -90,23 +84,12 @@ class AlbumChanges(JsonBody, kw_only=True):
         Annotated[bool, member("Whether all images of the album become public, or private.")] | UnsetType
     ) = UNSET
 
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the values."""
-        host.albums.validate(members)
-
 
 class AlbumMembers(JsonBody, kw_only=True):
     """The body of `PUT|DELETE /albums/{id}/images`."""
 
     image_ids: ImageIds
     images_public: Annotated[bool, member(KEEPS_PUBLIC)] = False
-
-    @staticmethod
-    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the ids."""
-        if "image_ids" in members:
-            parse_image_ids(members["image_ids"], MAX_IMAGES_PER_REQUEST)
 
 
 class NewShare(JsonBody, kw_only=True):
@@ -118,16 +101,6 @@ class NewShare(JsonBody, kw_only=True):
     def __repr__(self) -> str:
         # Without the password, which must not be logged.
         return f"{type(self).__name__}(expires_at={self.expires_at!r})"
-
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the values."""
-        errors = ErrorCollector()
-        with errors.catch():
-            host.albums.validate_share(parse_key_members(members))
-        if "password" in members and (found := new_password_errors(members["password"])):
-            errors.add(ValidationError(errors=found))
-        errors.raise_if_any()
 
 
 @frozen(kw_only=True)
@@ -278,18 +251,18 @@ async def delete_album(
     images_public: ImagesPublic = None,
 ) -> Response[Success[DeletedAlbum]]:
     """Respond with the id of the deleted album."""
-    albums, owner, errors = request.host.albums, request.account, ErrorCollector()
+    errors = ErrorCollector()
     with errors.catch():
         with_images = _parse_boolean("delete_images", delete_images)
-        if with_images:
-            owner = authorize(request.auth, Scope.ALBUMS_WRITE, Scope.IMAGES_DELETE)
     with errors.catch():
         keeps_public = _parse_boolean("images_public", images_public)
-    with errors.catch():
-        album = await request.executors.database.run(albums.get, album_id, owner=owner)
     errors.raise_if_any()
+    owner: Account = request.account
+    if with_images:
+        owner = authorize(request.auth, Scope.ALBUMS_WRITE, Scope.IMAGES_DELETE)
+    delete = request.host.albums.delete
     deleted = await request.executors.slow_writes.run(
-        albums.delete, album.id, owner=owner, delete_images=with_images, images_public=keeps_public
+        delete, album_id, owner=owner, delete_images=with_images, images_public=keeps_public
     )
     return ok(deleted)
 
@@ -375,14 +348,16 @@ async def new_share(request: ApiRequest, album_id: str, members: Mapping[str, An
     owner = authorize(request.auth, Scope.ALBUMS_WRITE, Scope.IMAGES_READ)
     with errors.catch():
         await executors.database.run(albums.get, album_id, owner=owner)
-    with errors.catch():
-        NewShare.check(members, request.host, owner)
+    expires_at: Any = parse_key_members(members).get("expires_at")
+    password: str | None = members.get("password")
+    wrong_password = () if password is None else new_password_errors(password)
+    if wrong := (*expiry_errors(expires_at, request.host.now()), *wrong_password):
+        errors.add(ValidationError(errors=wrong))
     errors.raise_if_any()
-    password, password_hash = members.get("password"), None
+    password_hash = None
     if password is not None:
         keys = (account_key(owner.id), "")
         password_hash = await executors.passwords.run(keys, hash_password, password)
-    expires_at: Any = parse_key_members(members).get("expires_at")
     share = await executors.database.run(
         albums.create_share, album_id, owner=owner, expires_at=expires_at, password_hash=password_hash
     )

@@ -1,7 +1,8 @@
 """Decoding of JSON bodies with all errors collected.
 
 A body that matches its class is decoded once, by msgspec, which stops at the first error of others. These
-are decoded again, member by member, so that every error is reported.
+are decoded again, member by member, so that every error of a type is reported. The values, and what they and
+the path name, are for the core, which is called with bodies that match.
 """
 
 from __future__ import annotations
@@ -12,21 +13,12 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 import msgspec
-from attrs import evolve, field, frozen
+from attrs import evolve
 from litestar.dto import AbstractDTO
 from msgspec import Meta, Struct, UnsetType
 from msgspec.structs import FieldInfo, fields
 
-from imagehost_core import ImageHost
-from imagehost_core.errors import (
-    BadRequestError,
-    FieldError,
-    ImageHostError,
-    ValidationError,
-    misspelled_names,
-    quote_value,
-)
-from imagehost_core.models import Account
+from imagehost_core.errors import BadRequestError, FieldError, ValidationError, misspelled_names, quote_value
 from imagehost_core.uploads import MAX_DESCRIPTION
 
 if TYPE_CHECKING:
@@ -53,43 +45,11 @@ class JsonBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
     aliases: ClassVar[Mapping[str, str]] = {}
 
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
-        """Raise the errors of members that have the right type, by the rules of the core, without an effect.
-
-        Called for a body that another member makes invalid; the core checks valid ones itself.
-
-        Args:
-            members: The members that have the right type, by name.
-            host: The host.
-            owner: The account that sent the request.
-
-        Raises:
-            BadRequestError: The error of one or more members; as the following.
-            NotFoundError: There is no such resource.
-            ValidationError: A value is not allowed.
-        """
-
 
 T = TypeVar("T", bound=JsonBody)
 
 
-@frozen
-class InvalidBody:
-    """A body that does not match its class.
-
-    Attributes:
-        kind: The class.
-        error: Every error.
-        members: The members without an error, by name; a list of objects also if some of them have errors.
-    """
-
-    kind: type[JsonBody]
-    error: ImageHostError
-    members: dict[str, object] = field(factory=dict)
-
-
-def decode(kind: type[T], body: bytes) -> T | InvalidBody:
+def decode(kind: type[T], body: bytes) -> T:
     """Return a JSON body as a value of `kind`.
 
     Unknown members are ignored, unless they differ from known ones only by case, `_` or `-`. Types are not
@@ -98,6 +58,10 @@ def decode(kind: type[T], body: bytes) -> T | InvalidBody:
     Args:
         kind: The class.
         body: The received bytes.
+
+    Raises:
+        BadRequestError: It is not JSON.
+        ValidationError: Members are missing, misspelled or of another type; every one is listed in `errors`.
     """
     try:
         return msgspec.json.decode(body, type=kind)
@@ -105,37 +69,34 @@ def decode(kind: type[T], body: bytes) -> T | InvalidBody:
         return _decode_by_member(kind, body)
 
 
-def _decode_by_member(kind: type[T], body: bytes) -> T | InvalidBody:
+def _decode_by_member(kind: type[T], body: bytes) -> T:
     try:
         tree = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return InvalidBody(kind, BadRequestError(_describe_syntax(body, error)))
+        raise BadRequestError(_describe_syntax(body, error)) from error
     if not isinstance(tree, dict):
-        invalid = FieldError("the body", "an object", _quote(tree))
-        return InvalidBody(kind, ValidationError(errors=[invalid]))
+        raise ValidationError.of("the body", "an object", _quote(tree))
     differing: list[FieldError] = []
     for alias, name in kind.aliases.items():
         if alias in tree and tree.setdefault(name, value := tree.pop(alias)) != value:
             differing.append(FieldError(alias, f"the same value as {name}", "another"))
     members, errors = _check_members(kind, tree, "")
     errors += differing
-    if not errors:
-        return msgspec.convert(members, kind)
-    return InvalidBody(kind, ValidationError(errors=errors), members)
+    if errors:
+        raise ValidationError(errors=errors)
+    return msgspec.convert(members, kind)
 
 
 def _check_members(
     kind: type[Struct], tree: dict[object, object], prefix: str
 ) -> tuple[dict[str, object], list[FieldError]]:
-    """Return the members of an object that have the right type, and the errors of the others."""
+    """Return the members of an object in the types of its class, and their errors."""
     infos = {info.encode_name: info for info in fields(kind)}
     members: dict[str, object] = {}
     errors = [evolve(error, name=prefix + error.name) for error in misspelled_names(tree, infos)]
     for name, info in infos.items():
         if name in tree:
-            value, found = _check_member(info, tree[name], prefix + name)
-            if not found or (isinstance(value, list) and _struct_item(info.type) is not None):
-                members[name] = value
+            members[name], found = _check_member(info, tree[name], prefix + name)
             errors += found
         elif info.required:
             errors.append(FieldError(prefix + name, _expected(info), "nothing"))
@@ -190,10 +151,7 @@ def set_fields(value: Struct) -> dict[str, object]:
 
 
 class BodyDTO(AbstractDTO[Any]):
-    """Litestar's decoder of JSON bodies: passes a value of the handler's annotation, or an `InvalidBody`.
-
-    `api.operation` raises the error of an `InvalidBody`, together with those of the path.
-    """
+    """Litestar's decoder of JSON bodies: passes a value of the handler's annotation, or raises its errors."""
 
     def decode_bytes(self, value: bytes) -> Any:
         """Decode a body."""

@@ -1,8 +1,8 @@
 """Route handlers of the JSON API: their requests, and what the OpenAPI document says of them.
 
 Litestar passes path and query parameters and the decoded body by the handler's annotations, and makes the
-document from them. The handler of a request whose body does not match its class does not run, so what the
-core would have found is checked here: the resources that the path names, and the values of other members.
+document from them. A request is judged in two steps: here its syntax and types; then, by the core, its values
+and what they and the path name.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from litestar.types import ASGIApp, ExceptionHandlersMap
 
 from imagehost_core import ImageHost
 from imagehost_core.authorization import Requirement, require_permission
-from imagehost_core.errors import COMBINED, BadRequestError, ErrorCollector, FieldError, RateLimitError
-from imagehost_core.ids import parse_account_id
+from imagehost_core.errors import BadRequestError, FieldError, RateLimitError
 from imagehost_core.limits import Decision
 from imagehost_core.models import (
     Account,
@@ -34,7 +33,7 @@ from imagehost_server.http.body import JSON_BYTES, read_body, require_json
 from imagehost_server.http.responses import EncodedResponse, Success
 from imagehost_server.metrics import Recorder
 from imagehost_server.middleware.access_log import DETAILS
-from imagehost_server.routes.body import BodyDTO, InvalidBody
+from imagehost_server.routes.body import BodyDTO
 from imagehost_server.settings import ServerSettings
 
 T = TypeVar("T")
@@ -165,18 +164,6 @@ class ApiRequest(Request[Account, Principal, State]):
         return body or b" "
 
 
-Lookup = Callable[[ImageHost, str, Account], object]
-
-LOOKUPS: dict[str, Lookup] = {
-    "image_id": lambda host, text, owner: host.images.get(text, owner=owner),
-    "album_id": lambda host, text, owner: host.albums.get(text, owner=owner),
-    "key_id": lambda host, text, owner: host.keys.get(text, owner=owner),
-    "account_id": lambda host, text, _: host.accounts.get(parse_account_id(text)),
-    "webhook_id": lambda host, text, owner: host.webhooks.get(text, owner=owner),
-}
-"""The lookup of a resource, by the name of its path parameter."""
-
-
 Handler = Callable[..., Awaitable[Response[Any]]]
 
 
@@ -269,7 +256,7 @@ def operation(
             dto=BodyDTO if has_body else None,
             return_dto=None,
             opt={"route": route, "operation": details},
-        )(_report_all_errors(function, path))
+        )(_pass_repeated(function, path))
 
     return decorate
 
@@ -289,23 +276,20 @@ def _envelope(data: Any) -> type:
     return envelope
 
 
-def _report_all_errors(function: Handler, path: str) -> Handler:
-    """Wrap a handler: reject an invalid body together with errors of the path, and repeated parameters.
+def _pass_repeated(function: Handler, path: str) -> Handler:
+    """Wrap a handler: a repeated query parameter is passed with all its values, as in the URL.
 
-    A repeated query parameter is passed with all its values, as in the URL, for its parser to reject with the
-    errors of the other parameters: parsers of other programs disagree on which value counts.
+    Its parser rejects it with the errors of the other parameters: parsers of other programs disagree on which
+    value counts.
     """
-    if all(name == "request" or f"{{{name}}}" in path for name in signature(function).parameters):
+    if all(name in ("request", "data") or f"{{{name}}}" in path for name in signature(function).parameters):
         return function
 
     @wraps(function)
     async def handle(**arguments: Any) -> Response[Any]:
-        request = arguments.get("request")
-        if isinstance(request, ApiRequest):
-            if b"&" in request.scope["query_string"]:
-                arguments |= _repeated(request, arguments)
-            if isinstance(data := arguments.get("data"), InvalidBody):
-                await _raise_body_error(request, data)
+        request = arguments["request"]
+        if b"&" in request.scope["query_string"]:
+            arguments |= _repeated(request, arguments)
         return await function(**arguments)
 
     return handle
@@ -315,39 +299,3 @@ def _repeated(request: ApiRequest, arguments: dict[str, Any]) -> dict[str, str]:
     """Return the repeated query parameters of a handler."""
     values = {name: request.query_params.getall(name, []) for name in arguments if name != "request"}
     return {name: f"&{name}=".join(found) for name, found in values.items() if len(found) > 1}
-
-
-async def _raise_body_error(request: ApiRequest, body: InvalidBody) -> None:
-    """Raise the error of an invalid body together with those of the path and of the other members."""
-    # None on a route that requires no token, where bodies have no need of it.
-    owner = cast("Account", request.scope.get("user"))
-    # The check of a webhook's URL waits for the DNS.
-    executor = request.executors.dns if "url" in body.members else request.executors.database
-    errors = await executor.run(look_up, request.host, owner, request.path_params, body)
-    errors.raise_if_any()
-
-
-def look_up(host: ImageHost, owner: Account, path: Mapping[str, str], body: InvalidBody) -> ErrorCollector:
-    """Return the errors of a request with an invalid body: of the path, of the body, and of its values.
-
-    Args:
-        host: The host.
-        owner: The account that sent the request.
-        path: The path parameters.
-        body: The body.
-    """
-    errors = ErrorCollector()
-    for name, value in path.items():
-        if name in LOOKUPS:
-            with errors.catch():
-                LOOKUPS[name](host, value, owner)
-    errors.add(body.error)
-    try:
-        if body.members:
-            body.kind.check(body.members, host, owner)
-    except COMBINED as error:
-        named = {each.name for each in body.error.errors}
-        others = [each for each in error.errors if each.name not in named]
-        if others:
-            errors.add(type(error)(errors=others))
-    return errors

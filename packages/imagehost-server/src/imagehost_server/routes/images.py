@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 from attrs import frozen
 from litestar import Response
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, Raw, UnsetType
 
-from imagehost_core import ImageHost
-from imagehost_core.errors import ErrorCollector
 from imagehost_core.lists import LIST_PARAMETERS, MAX_SEARCH, STORED, ImageSort
 from imagehost_core.models import (
-    Account,
     BulkResult,
     BulkStatus,
     Deleted,
@@ -26,14 +23,12 @@ from imagehost_core.models import (
 )
 from imagehost_core.resources import ImageRecord, PublicAlbumRecord, PublicImageRecord
 from imagehost_core.services.images import MAX_IMAGES as MAX_BULK_IMAGES
-from imagehost_core.services.references import parse_image_ids
 from imagehost_core.transform import (
     DEFAULT_LIFETIME_SECONDS,
     FORMAT_NAMES,
     MAX_LIFETIME_SECONDS,
     MAX_QUALITY,
     MAX_SIDE,
-    TRANSFORM_PARAMETERS,
     Fit,
 )
 from imagehost_core.uploads import MAX_FILENAME_BYTES
@@ -155,39 +150,17 @@ class ImageChanges(JsonBody, kw_only=True):
     filename: Filename | UnsetType = UNSET
     images_public: Annotated[bool, member(KEEPS_PUBLIC)] | UnsetType = UNSET
 
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
-        """Raise the errors of the values."""
-        host.images.validate(members, owner=owner)
-
 
 class BulkImageChanges(ImageChanges, kw_only=True):
     """The body of `PATCH /images`; omitted members keep their values."""
 
     image_ids: BulkIds
 
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
-        """Raise the errors of the ids and of the values."""
-        errors, changes = ErrorCollector(), {**members}
-        with errors.catch():
-            if "image_ids" in changes:
-                parse_image_ids(changes.pop("image_ids"), MAX_BULK_IMAGES)
-        with errors.catch():
-            host.images.validate(changes, owner=owner)
-        errors.raise_if_any()
-
 
 class BulkImageIds(JsonBody, kw_only=True):
     """The body of `DELETE /images` and `POST /images/delete`."""
 
     image_ids: BulkIds
-
-    @staticmethod
-    def check(members: Mapping[str, Any], _host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the ids."""
-        if "image_ids" in members:
-            parse_image_ids(members["image_ids"], MAX_BULK_IMAGES)
 
 
 class TransformMembers(JsonBody, kw_only=True):
@@ -205,12 +178,6 @@ class SignedUrlRequest(TransformMembers, kw_only=True):
 
     expires_in: Lifetime = DEFAULT_LIFETIME_SECONDS
 
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the values."""
-        params = {name: members[name] for name in TRANSFORM_PARAMETERS if name in members}
-        host.images.validate_signing(params, members.get("expires_in", DEFAULT_LIFETIME_SECONDS))
-
 
 class SignedUrlItem(TransformMembers, kw_only=True):
     """An image and its transform parameters, in the body of `POST /signed-urls`."""
@@ -223,12 +190,6 @@ class SignedUrlsRequest(JsonBody, kw_only=True):
 
     items: Annotated[list[SignedUrlItem], member("The URLs to sign.", minItems=1, maxItems=MAX_BULK_IMAGES)]
     expires_in: Lifetime = DEFAULT_LIFETIME_SECONDS
-
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, owner: Account) -> None:
-        """Raise the errors of the items: signing has no effect, so it can be tried."""
-        expires_in = members.get("expires_in", DEFAULT_LIFETIME_SECONDS)
-        host.images.signed_urls(members.get("items", ()), owner=owner, expires_in=expires_in)
 
 
 @frozen(kw_only=True)

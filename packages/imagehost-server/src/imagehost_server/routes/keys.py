@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from attrs import field, frozen
 from litestar import Response
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType
 
-from imagehost_core import ImageHost
 from imagehost_core.authorization import SessionRequirement
 from imagehost_core.errors import ValidationError
 from imagehost_core.models import (
-    Account,
     ApiKey,
     ApiKeyWithToken,
     Deleted,
@@ -50,11 +48,6 @@ class NewKey(JsonBody, kw_only=True):
     name: KeyName | UnsetType = UNSET
     scopes: Scopes | UnsetType = UNSET
     expires_at: ExpiresAt = UNSET
-
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the values."""
-        host.keys.validate(parse_key_members(members))
 
 
 class KeyChanges(NewKey, kw_only=True):

@@ -16,7 +16,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from imagehost_core.endpoints import parse_endpoint_url, require_public_address
 from imagehost_core.errors import (
-    COMBINED,
     ErrorCollector,
     FieldError,
     ImageHostError,
@@ -199,7 +198,9 @@ async def upload_images(request: ApiRequest) -> Response[Success[UploadedImageRe
         return success_response(await store_form(request, form, parser, received_at, idempotent))
 
     try:
-        form, received_at = await _parse_form(request, parser)
+        form, received_at = await parse_form(
+            request.receive, parser, executors.slow_writes, request.settings.http, host.now
+        )
         await request.require_valid_token()
         response = await run_idempotent(request, _fingerprint(form), store)
     except ImageHostError as error:
@@ -252,26 +253,6 @@ async def _with_delete_urls(request: ApiRequest, response: RawResponse) -> RawRe
 
 FETCH_SECONDS = 30.0
 """The time for the fetch of an `image_url`."""
-
-
-async def _parse_form(request: ApiRequest, parser: MultipartFormParser) -> tuple[ParsedForm, datetime]:
-    """Return the form of a request, and when its body was complete.
-
-    If the form is invalid, the error also names the options that are.
-
-    Raises:
-        ImageHostError: As `parse_form`.
-    """
-    slow_writes = request.executors.slow_writes
-    try:
-        return await parse_form(request.receive, parser, slow_writes, request.settings.http, request.host.now)
-    except COMBINED as error:
-        errors = ErrorCollector()
-        errors.add(error)
-        with errors.catch():
-            await _parse_options(request, parser.fields)
-        errors.raise_if_any()
-        raise
 
 
 def _fingerprint(form: ParsedForm) -> str:

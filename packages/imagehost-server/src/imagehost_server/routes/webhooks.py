@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from attrs import field, frozen
@@ -12,11 +11,9 @@ from litestar import Response
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType
 
-from imagehost_core import ImageHost
 from imagehost_core.endpoints import MAX_URL
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import (
-    Account,
     Deleted,
     Scope,
     Webhook,
@@ -50,11 +47,6 @@ class NewWebhook(JsonBody, kw_only=True):
     events: EventTypes = msgspec.field(default_factory=list)
     description: Description = ""
 
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the values."""
-        host.webhooks.validate(members)
-
 
 class WebhookChanges(JsonBody, kw_only=True):
     """The body of `PATCH /webhooks/{id}`; omitted members keep their values."""
@@ -63,11 +55,6 @@ class WebhookChanges(JsonBody, kw_only=True):
     events: EventTypes | UnsetType = UNSET
     description: Description | UnsetType = UNSET
     is_active: Annotated[bool, member("True enables a disabled webhook again.")] | UnsetType = UNSET
-
-    @staticmethod
-    def check(members: Mapping[str, Any], host: ImageHost, _owner: Account) -> None:
-        """Raise the errors of the values."""
-        host.webhooks.validate(members)
 
 
 @frozen(kw_only=True)
