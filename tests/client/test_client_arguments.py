@@ -20,7 +20,7 @@ from imagehost_client._calls import arguments, uploads
 from imagehost_client._methods import Method
 from imagehost_client._types import PageOptions, PictureOptions
 from imagehost_client.testing import FakeImageHost, make_png
-from imagehost_core import limits, transform
+from imagehost_core import image_url, limits, transform
 from imagehost_core import uploads as uploads_of_host
 
 IMAGE = "0aZ0aZ0aZ0aZ0aZ0"
@@ -238,7 +238,7 @@ def test_limits_have_the_values_and_the_names_of_the_host() -> None:
         (uploads, "MAX_FILES_PER_REQUEST", limits),
         (_batches, "MAX_FILE_BYTES", limits),
         (arguments, "MAX_DESCRIPTION", uploads_of_host),
-        (arguments, "MAX_LIFETIME_SECONDS", transform),
+        (arguments, "MAX_LIFETIME_SECONDS", image_url),
         (urls, "MAX_SIDE", transform),
     ):
         assert getattr(own, name) == getattr(of_host, name), name

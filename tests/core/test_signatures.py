@@ -14,7 +14,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from imagehost_core.formats import Format
-from imagehost_core.transform import FORMAT_NAMES, Fit, Transform, sign_url, verify_signed_url
+from imagehost_core.image_url import sign_url, verify_signed_url
+from imagehost_core.transform import FORMAT_NAMES, Fit, Transform
 from imagehost_core.webhooks import new_webhook_secret, sign_webhook
 
 SECRET = b"s" * 32

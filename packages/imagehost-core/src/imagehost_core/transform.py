@@ -1,4 +1,4 @@
-"""Transform parameters of image URLs: parsing, geometry, content negotiation and URL signatures.
+"""Transform parameters of image URLs: parsing, geometry and content negotiation.
 
 Pure functions from a query string to a plan of the output's geometry; no image is decoded.
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from enum import StrEnum
 from typing import Final, TypedDict, TypeVar, cast
 from urllib.parse import parse_qsl, urlencode
@@ -516,87 +515,3 @@ def _require_output_size(output: Size, max_side: int | None) -> None:
         )
     if errors:
         raise BadRequestError(errors=errors)
-
-
-# Signatures of URLs that grant access to an image for a limited time, or permit to delete it.
-#
-# The signature is an HMAC-SHA256 (RFC 2104) of the image's id, the canonical transform and the expiry
-# time. It covers the parsed transform, not its spelling, so it stays valid if query parameters are
-# reordered.
-
-DEFAULT_LIFETIME_SECONDS = 3_600
-"""The lifetime of a signed URL, unless another is given."""
-MAX_LIFETIME_SECONDS = 365 * 86_400
-"""The longest lifetime of a signed URL, in seconds."""
-
-_EXPIRY = re.compile(r"[1-9][0-9]{0,11}", re.ASCII)
-
-
-def signing_key(host_secret: bytes, account_secret: bytes) -> bytes:
-    """Return the key that signs the URLs of an account's images, until its secret is renewed."""
-    import hmac
-
-    return hmac.digest(host_secret, account_secret, "sha256")
-
-
-def sign_url(key: bytes, image_id: str, transform: Transform, expires: int) -> str:
-    """Return the value of `sig` for a delivery URL.
-
-    Args:
-        key: The signing key of the image's account.
-        image_id: The image's id.
-        transform: The transform that the URL requests.
-        expires: The value of `exp`, a Unix timestamp.
-    """
-    fmt = transform.format.value if transform.format else ""
-    return _sign(key, f"{image_id}\n{transform.to_query()}\n{fmt}\n{expires}")
-
-
-def sign_deletion(key: bytes, image_id: str, expires: int) -> str:
-    """Return the value of `sig` for the URL that deletes an image; that of no delivery URL is the same.
-
-    Args:
-        key: The signing key of the image's account.
-        image_id: The image's id.
-        expires: The value of `exp`, a Unix timestamp.
-    """
-    return _sign(key, f"delete\n{image_id}\n{expires}")
-
-
-def _sign(key: bytes, payload: str) -> str:
-    # Imported here: loading OpenSSL would be a tenth of the import time of the package.
-    import hmac
-    from base64 import urlsafe_b64encode
-
-    return urlsafe_b64encode(hmac.digest(key, payload.encode(), "sha256")).decode().rstrip("=")
-
-
-def verify_signed_url(
-    key: bytes, image_id: str, transform: Transform, query: Mapping[str, str], now: datetime
-) -> bool:
-    """Return whether a delivery URL has a valid signature that has not expired.
-
-    Args:
-        key: The signing key of the image's account.
-        image_id: The image's id.
-        transform: The transform that the URL requests.
-        query: The URL's query parameters, including `exp` and `sig`.
-        now: The current time.
-    """
-    return _is_signed(query, now, lambda expires: sign_url(key, image_id, transform, expires))
-
-
-def verify_signed_deletion(key: bytes, image_id: str, query: Mapping[str, str], now: datetime) -> bool:
-    """Return whether a URL that deletes an image has a valid signature that has not expired, likewise."""
-    return _is_signed(query, now, lambda expires: sign_deletion(key, image_id, expires))
-
-
-def _is_signed(query: Mapping[str, str], now: datetime, sign: Callable[[int], str]) -> bool:
-    from hmac import compare_digest
-
-    expiry = query.get("exp", "")
-    signature = query.get("sig", "")
-    if _EXPIRY.fullmatch(expiry) is None or int(expiry) <= now.timestamp():
-        return False
-    expected = sign(int(expiry))
-    return compare_digest(expected.encode(), signature.encode("utf-8", "replace"))

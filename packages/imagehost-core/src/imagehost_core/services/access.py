@@ -10,10 +10,11 @@ from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import BadRequestError, ForbiddenError, NotFoundError
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId
+from imagehost_core.image_url import signing_key
 from imagehost_core.models import THUMB_SIDE, Account, Image
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.settings import DeliverySettings, PrivateDelivery
-from imagehost_core.transform import Fit, Transform, signing_key
+from imagehost_core.transform import Fit, Transform
 
 SIGNING_KEYS_IN_MEMORY = 10_000
 """Accounts whose signing keys are in memory, per process."""
@@ -63,7 +64,7 @@ class SigningKeys:
         return key
 
 
-def can_view(image: Image, viewer: Account | None, signed: bool, settings: DeliverySettings) -> bool:
+def can_view(image: Image, viewer: Account | None, granted: bool, settings: DeliverySettings) -> bool:
     """Return whether the bytes of an image may be sent.
 
     A private image needs its owner's token, a valid signed URL or a share, unless `private` is `unlisted`.
@@ -71,23 +72,23 @@ def can_view(image: Image, viewer: Account | None, signed: bool, settings: Deliv
     Args:
         image: The image.
         viewer: The account of the request's token, or `None`.
-        signed: Whether the URL carries a valid signature, or a valid share of the image's album.
+        granted: Whether the URL carries a valid signature, or a valid share of the image's album.
         settings: The delivery settings.
     """
     owned = viewer is not None and viewer.id == image.account_id
-    return owned or not is_restricted(image, signed, settings)
+    return owned or not is_restricted(image, granted, settings)
 
 
-def is_restricted(image: Image, signed: bool, settings: DeliverySettings) -> bool:
+def is_restricted(image: Image, granted: bool, settings: DeliverySettings) -> bool:
     """Return whether the bytes of an image may be sent to its owner only.
 
     Args:
         image: The image.
-        signed: Whether the URL carries a valid signature, or a valid share of the image's album.
+        granted: Whether the URL carries a valid signature, or a valid share of the image's album.
         settings: The delivery settings.
     """
     unlisted = settings.private is PrivateDelivery.UNLISTED
-    return not (image.is_public or unlisted or signed)
+    return not (image.is_public or unlisted or granted)
 
 
 def require_allowed_transform(transform: Transform, signed: bool, settings: DeliverySettings) -> None:

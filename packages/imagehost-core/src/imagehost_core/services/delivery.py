@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import BinaryIO, NamedTuple, Self
-from urllib.parse import parse_qsl
 from zlib import crc32
 
 from attrs import evolve, field, frozen
@@ -23,7 +22,8 @@ from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import NotFoundError, ValidationError
 from imagehost_core.formats import FORMATS, SNIFF_BYTES, Format, detect
 from imagehost_core.headers.scanner import is_upright_in_browsers
-from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text, parse_image_id
+from imagehost_core.ids import AccountId, ImageId, delivery_not_found_text
+from imagehost_core.image_url import ImageUrl, parse_image_url
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
 from imagehost_core.services.access import SigningKeys, can_view, is_restricted, require_allowed_transform
@@ -32,13 +32,7 @@ from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
 from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.storage.staging import CHUNK_BYTES
-from imagehost_core.transform import (
-    AUTO,
-    MAX_OUTPUT_PIXELS,
-    Transform,
-    parse_transform,
-    verify_signed_url,
-)
+from imagehost_core.transform import AUTO, MAX_OUTPUT_PIXELS, Transform
 from imagehost_core.uploads import with_extension
 
 IMAGE_CACHE_SIZE = 10_000
@@ -211,6 +205,19 @@ class _ResolutionKey(NamedTuple):
         return cls(path, query, accept if negotiable else "", viewer.id if viewer else None)
 
 
+class _FoundImage(NamedTuple):
+    """The image of a URL, and the access that the URL grants to it."""
+
+    image: Image
+    is_signed: bool
+    is_shared: bool = False
+
+    @property
+    def is_granted(self) -> bool:
+        """Whether the URL carries a valid signature, or a valid share of the image's album."""
+        return self.is_signed or self.is_shared
+
+
 @frozen
 class ImageResolver:
     """The resolver of a host's image URLs."""
@@ -251,11 +258,10 @@ class ImageResolver:
             NotFoundError: There is no such image or extension, or none that the viewer may see.
             ForbiddenError: Transforms must be signed, and this one is not.
         """
-        image_id, transform = _parse_url(path, query)
-        found = self._find_in_memory(image_id, transform, query, viewer)
+        url = parse_image_url(path, query)
         # A 404 for a private image must take as long as one for a missing image: it reads the database too.
-        image, key, is_shared = (*found, False) if found else self._read_image(image_id, query)
-        return self._resolve(image, transform, query, accept, viewer, key, is_shared)
+        found = self._find_in_memory(url, viewer) or self._read_image(url)
+        return self._resolve(url, found, accept, viewer)
 
     def resolve_cached(
         self, path: str, query: str = "", *, accept: str = "", viewer: Account | None = None
@@ -271,15 +277,14 @@ class ImageResolver:
         cached = self._resolutions.get(key)
         if cached is not None and cached[0] == self._files.generations.read(cached[1].image.id):
             return cached[1]
-        image_id, transform = _parse_url(path, query)
-        generation = self._files.generations.read(image_id)
-        found = self._find_in_memory(image_id, transform, query, viewer)
+        url = parse_image_url(path, query)
+        generation = self._files.generations.read(url.image_id)
+        found = self._find_in_memory(url, viewer)
         if found is None:
             return None
-        image, signing_key = found
-        resolved = self._resolve(image, transform, query, accept, viewer, signing_key)
+        resolved = self._resolve(url, found, accept, viewer)
         # A signed URL is resolved each time: whether its signature is valid depends on the time.
-        is_cacheable = "sig=" not in query and len(path) + len(query) + len(key.accept) <= MAX_CACHED_URL
+        is_cacheable = not url.has_signature and len(path) + len(query) + len(key.accept) <= MAX_CACHED_URL
         if generation is not None and is_cacheable:
             self._resolutions.put(key, (generation, resolved))
         return resolved
@@ -377,74 +382,41 @@ class ImageResolver:
         key, varies = cache_key(job), transform.format is AUTO
         return _resolved(image, key, job, job.format, f"{image.sha256[:16]}-{key}", varies=varies)
 
-    def _find_in_memory(
-        self, image_id: ImageId, transform: Transform, query: str, viewer: Account | None
-    ) -> tuple[Image, bytes | None] | None:
-        """Return an image and the signing key of its account, if memory shows that the viewer may see it."""
-        image = self._image_cache.get(image_id, self._files.generations.read(image_id))
-        if image is None:
+    def _find_in_memory(self, url: ImageUrl, viewer: Account | None) -> _FoundImage | None:
+        """Return the image of a URL, if memory shows that the viewer may see it."""
+        image = self._image_cache.get(url.image_id, self._files.generations.read(url.image_id))
+        key = None if image is None else self._signing_keys.cached(image.account_id)
+        if image is None or (key is None and url.has_signature):
             return None
-        key = self._signing_keys.cached(image.account_id)
-        if (key is None and "sig=" in query) or not self._can_view(image, transform, query, viewer, key):
-            return None
-        return image, key
+        found = _FoundImage(image, url.is_signed(image, key, self._clock()))
+        return found if can_view(image, viewer, found.is_granted, self._settings) else None
 
-    def _resolve(
-        self,
-        image: Image,
-        transform: Transform,
-        query: str,
-        accept: str,
-        viewer: Account | None,
-        key: bytes | None,
-        is_shared: bool = False,
-    ) -> ResolvedImage:
-        signed = "sig=" in query and self._is_signed(image, transform, query, key)
-        if not can_view(image, viewer, signed or is_shared, self._settings):
-            raise NotFoundError(delivery_not_found_text(image.id))
-        # Without parameters, and with no extension or that of the stored format, the URL is the master's.
-        allow_master = "=" not in query or parse_transform(query) == Transform()
-        resolved = self.build(image, transform, accept, allow_master=allow_master)
-        if resolved.key is not None:
-            require_allowed_transform(transform, signed, self._settings)
-        restricted = is_restricted(image, signed or is_shared, self._settings)
-        return evolve(resolved, is_restricted=True) if restricted else resolved
-
-    def _can_view(
-        self, image: Image, transform: Transform, query: str, viewer: Account | None, key: bytes | None
-    ) -> bool:
-        signed = "sig=" in query and not image.is_public and self._is_signed(image, transform, query, key)
-        return can_view(image, viewer, signed, self._settings)
-
-    def _is_signed(self, image: Image, transform: Transform, query: str, key: bytes | None) -> bool:
-        """Return whether a URL carries a valid signature.
-
-        The stored format is requested by a URL that names it, in its path or in `fm`, and by one that names
-        none; a signature of either is valid for both.
-        """
-        parameters = dict(parse_qsl(query))
-        now = self._clock()
-        candidates = [transform]
-        if transform.format is image.format:
-            candidates.append(evolve(transform, format=None))
-        return key is not None and any(
-            verify_signed_url(key, image.id, candidate, parameters, now) for candidate in candidates
-        )
-
-    def _read_image(self, image_id: ImageId, query: str) -> tuple[Image, bytes, bool]:
-        """Return an image, the signing key of its account, and whether the URL has a share of its album.
+    def _read_image(self, url: ImageUrl) -> _FoundImage:
+        """Return the image of a URL from the database, and keep it and its account's signing key in memory.
 
         One query reads all of it: shares are not kept in memory, so they end at once.
         """
-        generation = self._files.generations.read(image_id)
+        generation = self._files.generations.read(url.image_id)
         key_generation = self._signing_keys.generation()
-        share = dict(parse_qsl(query)).get("share", "") if "share=" in query else ""
-        found = self._records.images.get_delivered(image_id, share, self._clock())
-        if found is None:
-            raise NotFoundError(delivery_not_found_text(image_id))
-        image = found[0]
-        self._image_cache.put(image_id, image, generation)
-        return image, self._signing_keys.keep(image.account_id, found[1], key_generation), found[2]
+        now = self._clock()
+        row = self._records.images.get_delivered(url.image_id, url.access.get("share", ""), now)
+        if row is None:
+            raise NotFoundError(delivery_not_found_text(url.image_id))
+        image, secret, is_shared = row
+        self._image_cache.put(image.id, image, generation)
+        key = self._signing_keys.keep(image.account_id, secret, key_generation)
+        return _FoundImage(image, url.is_signed(image, key, now), is_shared)
+
+    def _resolve(
+        self, url: ImageUrl, found: _FoundImage, accept: str, viewer: Account | None
+    ) -> ResolvedImage:
+        if not can_view(found.image, viewer, found.is_granted, self._settings):
+            raise NotFoundError(delivery_not_found_text(url.image_id))
+        resolved = self.build(found.image, url.transform, accept, allow_master=url.is_bare)
+        if resolved.key is not None:
+            require_allowed_transform(url.transform, found.is_signed, self._settings)
+        restricted = is_restricted(found.image, found.is_granted, self._settings)
+        return evolve(resolved, is_restricted=True) if restricted else resolved
 
 
 def _is_upright(image: Image, master: BinaryIO) -> bool:
@@ -461,21 +433,6 @@ def _is_upright(image: Image, master: BinaryIO) -> bool:
         return True
     finally:
         master.seek(0)
-
-
-def _parse_url(path: str, query: str) -> tuple[ImageId, Transform]:
-    """Return the id in a delivery URL's path, and the transform that it requests.
-
-    Raises:
-        NotFoundError: The path begins with no image id, or has an unknown extension.
-        BadRequestError: A parameter is not allowed.
-    """
-    name, dot, extension = path.partition(".")
-    try:
-        image_id = parse_image_id(name)
-    except NotFoundError:
-        raise NotFoundError(delivery_not_found_text(path)) from None
-    return image_id, parse_transform(query, extension=extension if dot else None)
 
 
 def _resolved(

@@ -26,6 +26,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text, is_image_id
+from imagehost_core.image_url import DEFAULT_LIFETIME_SECONDS, verify_signed_deletion
 from imagehost_core.models import (
     Account,
     BulkError,
@@ -47,13 +48,11 @@ from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage.blob_store import file_sha256
 from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.transform import (
-    DEFAULT_LIFETIME_SECONDS,
     Transform,
     TransformKeywords,
     TransformSource,
     transform_parameters,
     unknown_parameters,
-    verify_signed_deletion,
 )
 
 RECORDS_IN_MEMORY = 2_000

@@ -20,18 +20,16 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.formats import FORMATS, Format
+from imagehost_core.image_url import MAX_LIFETIME_SECONDS, sign_deletion, sign_url
 from imagehost_core.models import Image, Principal, SignedUrl, UrlBuilder
 from imagehost_core.services.access import SigningKeys, require_allowed_transform
 from imagehost_core.services.delivery import ImageResolver
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.transform import (
-    MAX_LIFETIME_SECONDS,
     TRANSFORM_PARAMETERS,
     Transform,
     TransformSource,
     parse_transform,
-    sign_deletion,
-    sign_url,
 )
 
 DELETION_SECONDS = 30 * 86_400
