@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -14,7 +15,7 @@ from imagehost_core.errors import UnavailableError
 from imagehost_core.observer import PoolLoad
 from imagehost_core.sandbox import SandboxLimits
 from imagehost_core.workers.lanes import WorkerRequest
-from imagehost_core.workers.pool import LAST_FACTOR, ProcessPool
+from imagehost_core.workers.pool import ProcessPool
 from imagehost_core.workers.process import Worker, WorkerSpec
 
 
@@ -146,15 +147,18 @@ def test_requests_in_the_queue_are_rejected_when_the_pool_closes(hostile_tasks: 
                 rejected.result(PATIENCE)
 
 
-def test_worker_processes_that_are_idle_for_long_are_ended_and_the_last_one_later(hostile_tasks: str) -> None:
-    with open_pool(hostile_tasks, 3, idle_seconds=0.2) as pool:
+def test_worker_processes_that_are_idle_for_long_are_ended_but_the_last_one(hostile_tasks: str) -> None:
+    with open_pool(hostile_tasks, 3, idle_seconds=0.01) as pool:
         workers = [granted(future) for future in [pool.submit(request()) for _ in range(3)]]
         assert pool.load == PoolLoad(3, 0, 0)
         for worker in workers:
             worker.ready()
             pool.release(worker)
-        released = time.monotonic()
-        wait_until(lambda: pool.load == PoolLoad(0, 0, 0))
-        assert time.monotonic() - released >= LAST_FACTOR * pool.idle_seconds
+        wait_until(lambda: pool.load.idle <= 1)
+        # Later than any timer of the pool, on the thread that ends processes.
+        passed = threading.Event()
+        pool.watchdog.call_at(time.monotonic() + 50 * pool.idle_seconds, passed.set)
+        wait_until(passed.is_set)
+        assert pool.load == PoolLoad(0, 1, 0)
         with pool.acquire(request()) as worker:
-            worker.ready()
+            assert worker in workers

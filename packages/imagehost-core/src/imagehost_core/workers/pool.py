@@ -30,15 +30,14 @@ from imagehost_core.workers.failures import SharedFailure
 from imagehost_core.workers.lanes import Lane, Lanes, WorkerRequest
 from imagehost_core.workers.memory import MemoryBudget, MemorySettings
 from imagehost_core.workers.messages import TaskError
-from imagehost_core.workers.process import Worker, WorkerSpec
+from imagehost_core.workers.process import Worker, WorkerSpec, is_replaced
 from imagehost_core.workers.watchdog import Timer, Watchdog
 
 log = logging.getLogger("imagehost.workers")
 
 IDLE_SECONDS = 60.0
-"""Seconds after which a worker process without a task is ended: it takes 20 MiB or more."""
-LAST_FACTOR = 10
-"""By how much longer the last one is kept: the next upload waits 0.3 s for the start of another."""
+"""Seconds after which a worker process without a task is ended, as it takes 20 MiB or more. The last one is
+kept: the next upload would wait 0.3 s for the start of another."""
 CLOSE_SECONDS = 10.0
 """Seconds that `close` waits for callers to release their worker processes."""
 MEMORY_POLL_SECONDS = 0.05
@@ -75,8 +74,7 @@ class ProcessPool:
         queue: The most requests of each lane that can wait.
         max_tasks_per_worker: The number of tasks after which a worker process is replaced.
         max_worker_bytes: Peak memory, in bytes, above which a worker process is replaced after its task.
-        idle_seconds: Seconds after which idle worker processes are ended; the last one after `LAST_FACTOR`
-            times as many.
+        idle_seconds: Seconds after which idle worker processes are ended, except for the last one.
         memory: The memory that tasks may use.
 
     Attributes:
@@ -115,7 +113,7 @@ class ProcessPool:
         self._waiters: dict[WorkerRequest, _Waiter] = {}
         self._started = Counter[Lane]()
         self.is_healthy: bool | None = None
-        self._closed = False
+        self._closed = self._is_outdated = False
 
     @property
     def load(self) -> PoolLoad:
@@ -391,10 +389,21 @@ class ProcessPool:
         return (
             worker.interrupted
             or worker.retired
-            or worker.task_count >= self.max_tasks_per_worker
-            or worker.usage.peak_bytes > self.max_worker_bytes
             or worker.usage.cpu_seconds > max_cpu_seconds
+            or (self._is_worn(worker) and not self._needs_restart())
         )
+
+    def _is_worn(self, worker: Worker) -> bool:
+        return (
+            worker.task_count >= self.max_tasks_per_worker or worker.usage.peak_bytes > self.max_worker_bytes
+        )
+
+    def _needs_restart(self) -> bool:
+        """Return whether new worker processes would run another version than this process; log it once."""
+        if not self._is_outdated and is_replaced():
+            self._is_outdated = True
+            log.warning("restart the server: its package was replaced, so it starts no worker processes")
+        return self._is_outdated
 
     def _discard(self, worker: Worker) -> None:
         _end(worker)
@@ -411,7 +420,7 @@ class ProcessPool:
 
     def _schedule_trim(self) -> None:
         """Have idle worker processes ended later."""
-        if self._trim_timer is None and self._idle and not self._closed:
+        if self._trim_timer is None and self._idle and self._started.total() > 1 and not self._closed:
             self._trim_timer = self.watchdog.call_at(time.monotonic() + self.idle_seconds, self._trim)
 
     def _trim(self) -> None:
@@ -421,8 +430,7 @@ class ProcessPool:
             self._trim_timer = None
             due = [worker for worker in self._idle if worker.idle_since <= now - self.idle_seconds]
             due.sort(key=lambda worker: worker.lane is Lane.HEAVY)
-            if due and due[-1].idle_since > now - LAST_FACTOR * self.idle_seconds:
-                del due[self._started.total() - 1 :]
+            del due[self._started.total() - 1 :]
             self._idle = [worker for worker in self._idle if worker not in due]
             self._started.subtract(worker.lane for worker in due)
             self._schedule_trim()
@@ -436,6 +444,8 @@ class ProcessPool:
             worker.end()
 
     def _spawn(self, lane: Lane) -> None:
+        if self._started.total() and self._needs_restart():
+            return
         self._started[lane] += 1
         self.watchdog.call_at(0, partial(self._start_worker, lane))
 

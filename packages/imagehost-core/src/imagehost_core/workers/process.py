@@ -28,6 +28,23 @@ Receive = Callable[[Iterator[bytes]], T]
 """Consumes the chunks of one blob of a result."""
 
 
+def _program_id() -> tuple[int, int] | None:
+    """Return what differs for another file in the place of this one, or `None` if it is no file."""
+    try:
+        status = Path(__file__).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+IMPORTED_ID = _program_id()
+
+
+def is_replaced() -> bool:
+    """Return whether this package was replaced since its import: a new process would run another version."""
+    return _program_id() != IMPORTED_ID
+
+
 class WorkerLost(Exception):
     """The worker process exited or sent an invalid message; it will return no result."""
 
