@@ -40,7 +40,8 @@ WINDOWS = (
     "UNAUTHENTICATED_PER_MINUTE",
 )
 SETTINGS = {f"IMAGEHOST_LIMITS_{name}": str(10**9) for name in WINDOWS} | {
-    "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false"
+    "IMAGEHOST_WEBHOOKS_SEND_IN_SERVER": "false",
+    "IMAGEHOST_LOG_BUFFERED": "true",
 }
 REQUESTS = ("list-of-20", "by-id", "gallery", "account")
 CONNECTIONS = (1, 16)

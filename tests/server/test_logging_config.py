@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from io import StringIO
+from itertools import chain
+from logging.config import dictConfig
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_core import to_rfc3339
 from imagehost_core.errors import InternalError, UnavailableError
 from imagehost_server.logging_config import (
+    ACCESS,
+    BUFFER_SECONDS,
     FORMATTERS,
     REPEAT_SECONDS,
+    WRITE_BYTES,
     JsonFormatter,
     LineFormatter,
+    LogHandler,
     OutageFilter,
+    flush,
     logging_config,
 )
+from imagehost_server.middleware.access_log import AccessLog
 from imagehost_server.settings import LogFormat
 
 
@@ -134,3 +147,116 @@ def test_other_errors_keep_their_tracebacks() -> None:
         )
         assert outage.filter(record)
         assert record.exc_info is not None
+
+
+class Writes(StringIO):
+    """A stream that tells its writes apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.each: list[str] = []
+
+    def write(self, text: str) -> int:
+        if text:
+            self.each.append(text)
+        return len(text)
+
+    def paths(self) -> list[list[str]]:
+        return [re.findall(r"path=(\S+)", text) for text in self.each]
+
+
+@contextmanager
+def configured(*, is_buffered: bool = True) -> Iterator[Writes]:
+    """Configure the log as a server process does, and yield what it writes; restore it afterwards."""
+    root, access = logging.getLogger(), logging.getLogger(ACCESS)
+    before = root.handlers[:], root.level, access.handlers[:], access.propagate
+    levels = {name: logging.getLogger(name).level for name in ("uvicorn", "psycopg.pool")}
+    dictConfig(logging_config("info", is_buffered=is_buffered))
+    [handler] = root.handlers
+    assert isinstance(handler, LogHandler)
+    writes = Writes()
+    handler.setStream(writes)
+    yield writes
+    handler.flush()
+    root.handlers[:], root.level, access.handlers[:], access.propagate = before
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    root.setLevel(before[1])
+
+
+def log_request(path: str) -> None:
+    AccessLog(is_on=True).request("GET", path, "192.0.2.1", 200, "0" * 24, 0.001)
+
+
+def test_lines_of_requests_are_written_together_before_the_next_message_of_another_kind() -> None:
+    async def requests() -> None:
+        log_request("/1")
+        log_request("/2")
+        assert writes.each == []
+        logging.getLogger("imagehost.server").warning("other")
+        log_request("/3")
+        flush()
+        log_request("/4")
+
+    with configured() as writes:
+        asyncio.run(requests())
+    assert writes.paths() == [["/1", "/2"], ["/3"], ["/4"]]
+    assert writes.each[0].endswith(" imagehost.server other\n")
+
+
+def test_a_line_waits_for_others_no_longer_than_50_ms() -> None:
+    async def request() -> None:
+        log_request("/1")
+        # The timers of a loop are called in the order of their times.
+        await asyncio.sleep(BUFFER_SECONDS)
+        await asyncio.sleep(0)
+        assert writes.paths() == [["/1"]]
+
+    with configured() as writes:
+        asyncio.run(request())
+
+
+def test_no_write_is_larger_than_what_a_pipe_keeps_together() -> None:
+    async def requests() -> None:
+        for number in range(100):
+            log_request(f"/{number}")
+
+    with configured() as writes:
+        asyncio.run(requests())
+    assert 1 < len(writes.each) < 10
+    assert max(map(len, writes.each)) <= WRITE_BYTES
+    assert list(chain(*writes.paths())) == [f"/{number}" for number in range(100)]
+
+
+@pytest.mark.parametrize(("is_buffered", "in_loop"), [(True, False), (False, True), (False, False)])
+def test_lines_of_requests_are_written_at_once_without_the_buffer_or_an_event_loop(
+    is_buffered: bool, in_loop: bool
+) -> None:
+    async def requests() -> None:
+        log_request("/1")
+        log_request("/2")
+        assert writes.paths() == [["/1"], ["/2"]]
+
+    with configured(is_buffered=is_buffered) as writes:
+        if in_loop:
+            asyncio.run(requests())
+        else:
+            log_request("/1")
+            assert writes.paths() == [["/1"]]
+
+
+@pytest.mark.parametrize("log_format", list(LogFormat))
+def test_a_line_of_a_request_is_that_of_its_record(
+    log_format: LogFormat, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Programs that add handlers get records; the log of a server process writes lines without them."""
+    formatter = FORMATTERS[log_format]()
+    with configured() as writes:
+        logging.getLogger().handlers[0].setFormatter(formatter)
+        log_request('/a b"=')
+    with caplog.at_level(logging.INFO, ACCESS):
+        log_request('/a b"=')
+    [record] = caplog.records
+    [written] = writes.each
+    time = r"\d{4}-\d\d-\d\dT[\d:.]{15}Z"
+    assert re.sub(time, "", written) == re.sub(time, "", formatter.format(record)) + "\n"

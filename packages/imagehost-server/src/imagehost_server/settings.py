@@ -219,11 +219,13 @@ class LogSettings:
     Attributes:
         level: Minimum level of logged messages.
         access: Whether to log each request.
+        buffered: Whether the lines of requests wait for others, up to 50 ms.
         format: Lines with `key=value` fields, or JSON objects.
     """
 
     level: LogLevel = LogLevel.INFO
     access: bool = True
+    buffered: bool = True
     format: LogFormat = LogFormat.LINE
 
 

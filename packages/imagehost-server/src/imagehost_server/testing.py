@@ -114,7 +114,8 @@ def start(data: Path, *flags: str, variables: Mapping[str, str] | None = None) -
     Args:
         data: The data directory; created if it does not exist.
         flags: Further flags of `imagehost serve`.
-        variables: Settings as `IMAGEHOST_*` variables; those of this process are not inherited.
+        variables: Settings as `IMAGEHOST_*` variables; those of this process are not inherited. Without
+            `IMAGEHOST_LOG_BUFFERED`, the log has the line of each response that is complete.
 
     Raises:
         RuntimeError: The server did not start.
@@ -127,7 +128,7 @@ def start(data: Path, *flags: str, variables: Mapping[str, str] | None = None) -
             [sys.executable, "-m", "imagehost_server", "serve", "--data", str(data), *port, *flags],
             stdout=subprocess.PIPE,
             stderr=stderr,
-            env=environment(variables),
+            env=environment({"IMAGEHOST_LOG_BUFFERED": "false", **(variables or {})}),
             start_new_session=True,
             text=True,
         )

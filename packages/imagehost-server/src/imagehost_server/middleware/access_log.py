@@ -13,10 +13,11 @@ from imagehost_core.models import Principal
 from imagehost_core.tokens import hide_tokens
 from imagehost_server.auth.identity import PRINCIPAL
 from imagehost_server.http.responses import REFUSAL
+from imagehost_server.logging_config import ACCESS, LogHandler
 
 MAX_LOGGED_PATH = 200
 
-access_log = logging.getLogger("imagehost.access")
+access_log = logging.getLogger(ACCESS)
 
 DETAILS = "details"
 """The member of `scope["state"]` with the fields that the handler of a request adds."""
@@ -95,6 +96,10 @@ class AccessLog:
 
 def _handle(event: str, fields: dict[str, object]) -> None:
     """Write a line, without the search for the calling function that `Logger.info` does."""
-    record = logging.LogRecord(access_log.name, logging.INFO, "", 0, event, None, None)
-    record.fields = fields
-    access_log.handle(record)
+    match access_log.handlers:
+        case [LogHandler() as handler] if not access_log.propagate:
+            handler.emit_access(event, fields)
+        case _:
+            record = logging.LogRecord(access_log.name, logging.INFO, "", 0, event, None, None)
+            record.fields = fields
+            access_log.handle(record)

@@ -39,7 +39,9 @@ class ServerConfig(Config):
             proxy_headers=False,
             server_header=False,
             access_log=False,
-            log_config=logging_config(settings.log.level, settings.log.format),
+            log_config=logging_config(
+                settings.log.level, settings.log.format, is_buffered=settings.log.buffered
+            ),
             timeout_graceful_shutdown=GRACE_SECONDS,
             timeout_worker_healthcheck=HEALTH_SECONDS,
         )

@@ -130,6 +130,7 @@ class EventDrivenServer(Server):
         await super().shutdown(sockets)
         # uvicorn ends the process by the signal, without the functions of `atexit`.
         self._export_rest()
+        logs.flush()
 
     def _create_protocol(self, place: OpenConnection) -> HttpProtocol:
         return HttpProtocol(self.config, self.server_state, self.lifespan.state, place=place)
