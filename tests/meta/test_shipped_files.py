@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.meta.test_named_tests import functions
+from tests.outside.browser.frameworks import FRAMEWORKS
 from tests.shipped_files import ROOT, SUBSTITUTIONS, fill
 
 TESTS: Mapping[str, Mapping[str, str]] = {
@@ -26,6 +27,17 @@ TESTS: Mapping[str, Mapping[str, str]] = {
         "docs/examples/browser_uploaders.js": "test_an_uploader_of_another_origin_uploads_and_shows_images",
         "docs/examples/browser_uppy.js": "test_uppy_uploads_a_request_for_each_file",
         "docs/examples/browser_uppy_bundle.js": "test_uppy_uploads_all_files_in_one_request",
+    },
+    "outside/browser/test_frameworks.py": {
+        "docs/integrations/frameworks/signed.mjs": (
+            "test_the_sizes_of_a_private_image_that_the_server_of_a_page_signs_are_shown"
+        ),
+        **{
+            f"docs/integrations/frameworks/{name}/*": (
+                "test_a_page_of_a_framework_shows_images_in_sizes_that_exist_after_their_placeholders"
+            )
+            for name in FRAMEWORKS
+        },
     },
     "outside/deploy/test_container.py": {
         "deploy/Containerfile": "test_the_command_of_the_image_serves_and_its_health_check_notices_it",
@@ -85,10 +97,9 @@ ROWS = [(module, pattern) for module, patterns in TESTS.items() for pattern in p
 
 def shipped_files() -> list[str]:
     """Return the paths of all shipped files."""
-    folders = (ROOT / "deploy", ROOT / "docs" / "examples")
-    return sorted(
-        str(path.relative_to(ROOT)) for each in folders for path in each.rglob("*") if path.is_file()
-    )
+    folders = (ROOT / "deploy", ROOT / "docs" / "examples", ROOT / "docs" / "integrations" / "frameworks")
+    files = (path for each in folders for path in each.rglob("*") if path.is_file() and path.suffix != ".md")
+    return sorted(str(path.relative_to(ROOT)) for path in files)
 
 
 def test_every_shipped_file_has_a_test_of_its_purpose() -> None:
@@ -124,3 +135,22 @@ def test_nothing_but_ports_names_paths_and_documented_alternatives_is_substitute
     ):
         with pytest.raises((AssertionError, KeyError)):
             fill("deploy/nginx.conf", f"{documented};", {documented: tested})
+
+
+def test_the_table_of_frameworks_has_the_tested_versions_and_tests() -> None:
+    folder = ROOT / "docs" / "integrations" / "frameworks"
+    page = (folder / "index.md").read_text(encoding="utf-8")
+    for name, framework in FRAMEWORKS.items():
+        row = next(line for line in page.splitlines() if f"({name}.md)" in line)
+        version = next(iter(framework.packages.values()))
+        assert version in row
+        assert f"`test_frameworks.py`, `{name}`" in row
+
+
+def test_the_file_of_a_framework_that_people_copy_has_fewer_than_40_lines() -> None:
+    folder = ROOT / "docs" / "integrations" / "frameworks"
+    lengths = {
+        path: len(path.read_bytes().splitlines()) for path in folder.rglob("*imagehost*") if path.is_file()
+    }
+    assert len(lengths) == len(FRAMEWORKS)
+    assert max(lengths.values()) < 40

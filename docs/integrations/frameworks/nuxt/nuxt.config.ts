@@ -1,0 +1,7 @@
+export default defineNuxtConfig({
+  modules: ["@nuxt/image"],
+  image: {
+    provider: "imagehost",
+    providers: { imagehost: { provider: "~/imagehost.ts" } },
+  },
+});
