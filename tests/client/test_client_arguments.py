@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
@@ -14,13 +14,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Caller
+from tests.client.literals import literals
 
-from imagehost_client import AccountProperties, BadRequestError, Client, ValidationError, _batches, urls
+from imagehost_client import (
+    AccountProperties,
+    BadRequestError,
+    Client,
+    ValidationError,
+    _batches,
+    _types,
+    models,
+    urls,
+    webhooks,
+)
 from imagehost_client._calls import arguments, uploads
 from imagehost_client._methods import Method
 from imagehost_client._types import PageOptions, PictureOptions
 from imagehost_client.testing import FakeImageHost, make_png
-from imagehost_core import image_url, limits, transform
+from imagehost_core import events, image_url, limits, lists, transform
+from imagehost_core import models as models_of_host
 from imagehost_core import uploads as uploads_of_host
 
 IMAGE = "0aZ0aZ0aZ0aZ0aZ0"
@@ -242,3 +254,33 @@ def test_limits_have_the_values_and_the_names_of_the_host() -> None:
         (urls, "MAX_SIDE", transform),
     ):
         assert getattr(own, name) == getattr(of_host, name), name
+
+
+@pytest.mark.parametrize(
+    ("own", "of_host"),
+    [
+        (_types.Fit, transform.Fit),
+        (_types.ImageSort, lists.ImageSort),
+        (_types.UploadFormat, uploads_of_host.STORED_FORMATS),
+        (models.BulkStatus, models_of_host.BulkStatus),
+        (models.DeliveryStatus, models_of_host.DeliveryStatus),
+        (models.EventKind, events.EVENT_TYPES),
+        (models.EventName, events.EVENT_TYPES),
+        (models.MemberStatus, models_of_host.MemberStatus),
+        (models.Role, models_of_host.Role),
+        (models.Scope, models_of_host.Scope),
+    ],
+)
+def test_choices_have_the_values_of_the_host(own: object, of_host: Iterable[str]) -> None:
+    assert literals(own) == set(map(str, of_host))
+
+
+def test_tables_have_the_keys_of_the_host() -> None:
+    assert webhooks.KINDS.keys() == events.EVENT_TYPES.keys()
+    assert set(_types.STORED_FORMATS) == lists.STORED.keys()
+
+
+@pytest.mark.parametrize("order", lists.ImageSort)
+def test_every_order_of_images_is_accepted(host: FakeImageHost, order: lists.ImageSort) -> None:
+    with host.client() as client:
+        assert list(client.images.list(sort=order.value)) == []

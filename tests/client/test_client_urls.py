@@ -6,7 +6,7 @@ import base64
 import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
-from typing import Any, cast, get_args
+from typing import Any, get_args
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
@@ -15,6 +15,7 @@ from attrs import frozen
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.client.conftest import Caller
+from tests.client.literals import literals
 
 from imagehost_client import (
     Client,
@@ -418,13 +419,6 @@ def test_the_client_builds_urls_with_its_cdn_url(client: Client, host: FakeImage
     assert client.image_url("abc", w=3) == f"{host.cdn_url}/abc?w=3"
     assert client.srcset(image(), [300]) == urls.srcset(image(), [300])
     assert client.picture(image(), [300]) == urls.picture(image(), [300])
-
-
-def literals(kind: Any) -> set[str]:
-    """Return the strings of a type of literals and enumerations."""
-    if isinstance(kind, type):
-        return {str(member) for member in cast("type[Format]", kind)}
-    return {str(kind)}.union(*map(literals, get_args(kind))) - ({str(kind)} if get_args(kind) else set())
 
 
 def test_the_types_of_formats_name_the_formats_of_the_table() -> None:

@@ -14,11 +14,19 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import update_wrapper
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, get_args
 
 from attrs import fields
 
-from imagehost_client._types import UNSET, AccountRef, AlbumRef, ImageRef
+from imagehost_client._types import (
+    UNSET,
+    AccountRef,
+    AlbumRef,
+    ImageRef,
+    ImageSort,
+    Loading,
+    RequestMethod,
+)
 from imagehost_client.errors import BadRequestError, Check, ImageHostError, ValidationError, fault, rule
 from imagehost_client.models import AccountLimits, Result, Role
 from imagehost_client.urls import choice, integer, parse_image_id
@@ -172,7 +180,7 @@ CHECKS: dict[str, Check] = {
     "page": integer(1),
     "per_page": integer(1, 100),
     "cursor": text(1),
-    "sort": choice(*(f"{sign}{name}" for name in ("created_at", "filename", "size") for sign in ("", "-"))),
+    "sort": choice(*get_args(ImageSort)),
     "created_after": _TIME,
     "created_before": _TIME,
     "filename": text(1),
@@ -184,7 +192,7 @@ CHECKS: dict[str, Check] = {
     **dict.fromkeys(("suspended", "delete_images", "checksum"), _BOOLEAN),
     "idempotency_key": _KEY,
     "if_none_match": _KEY,
-    "method": choice("GET", "POST", "PUT", "PATCH", "DELETE"),
+    "method": choice(*get_args(RequestMethod)),
     "path": rule(
         "an escaped path that begins with /",
         lambda value: isinstance(value, str) and re.fullmatch(r"/[!$&-;=@A-Z_a-z~%]*", value) is not None,
@@ -197,7 +205,7 @@ CHECKS: dict[str, Check] = {
     ),
     "expires_in": integer(1, MAX_LIFETIME_SECONDS),
     "alt": text(),
-    "loading": choice("lazy", "eager"),
+    "loading": choice(*get_args(Loading)),
     "sizes": text(1),
     "expires_at": rule(
         "a time with a UTC offset", lambda value: isinstance(value, datetime) and is_time(value)
