@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import attrs
 import httpx2
 import pytest
+from litestar.handlers import HTTPRouteHandler
 from tests.open_host import open_host
 from tests.server.in_process import serving
 
+from imagehost_core.lists import LIST_PARAMETERS
 from imagehost_core.resources import PublicAlbumRecord, PublicImageRecord
 from imagehost_core.testing import make_image
+from imagehost_server.routes import images
+from imagehost_server.routes.lists import GALLERY_PARAMETERS
 from imagehost_server.settings import GallerySettings, ServerSettings
+from imagehost_server.web.pages.images import LIBRARY_FILTERS
 
 
 def upload(client: httpx2.Client, filename: str = "a.png", side: int = 4, **fields: str) -> str:
@@ -29,6 +36,17 @@ def listed(client: httpx2.Client, path: str = "/v1/images", **query: str) -> lis
 
 def create_album(client: httpx2.Client, **fields: Any) -> int:
     return int(client.post("/v1/albums", json={"name": "Trip", **fields}).json()["data"]["id"])
+
+
+@pytest.mark.parametrize(
+    ("route", "names"),
+    [(images.list_images, LIST_PARAMETERS), (images.list_gallery, GALLERY_PARAMETERS)],
+)
+def test_the_parameters_that_are_described_are_those_that_are_read(
+    route: HTTPRouteHandler, names: Collection[str]
+) -> None:
+    assert signature(route.fn).parameters.keys() - {"request"} == set(names)
+    assert set(LIBRARY_FILTERS) <= set(LIST_PARAMETERS)
 
 
 def test_images_are_filtered_and_sorted(account: httpx2.Client) -> None:

@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from attrs import frozen
 
+MAX_QUALITY = 100
+"""The highest quality of an upload or a variant."""
+
 
 class Format(StrEnum):
     """An image format; the value is its name in image records and upload options."""

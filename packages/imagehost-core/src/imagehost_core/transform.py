@@ -26,7 +26,7 @@ from attrs.validators import ge, instance_of
 
 from imagehost_core._util.fields import choice_error, is_within, parse_choice, parse_int_field, range_error
 from imagehost_core.errors import BadRequestError, FieldError, NotFoundError, quote_value
-from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
+from imagehost_core.formats import BY_EXTENSION, FORMATS, MAX_QUALITY, Format
 
 # The transform parameters `w`, `h`, `q`, `fit` and `fm` of a delivery URL.
 #
@@ -35,7 +35,6 @@ from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
 
 MAX_SIDE = 8192
 """The largest `w` or `h`, in pixels."""
-MAX_QUALITY = 100
 
 TRANSFORM_PARAMETERS = ("w", "h", "q", "fit", "fm")
 """The names of the transform parameters."""

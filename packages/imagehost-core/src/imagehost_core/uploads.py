@@ -31,7 +31,7 @@ from imagehost_core._util.fields import (
     range_error,
 )
 from imagehost_core.errors import FieldError, ValidationError, misspelled_names, quote_value
-from imagehost_core.formats import BY_EXTENSION, FORMATS, Format
+from imagehost_core.formats import BY_EXTENSION, FORMATS, MAX_QUALITY, Format
 from imagehost_core.ids import AlbumId, parse_album_id
 from imagehost_core.models import Album
 
@@ -153,7 +153,6 @@ def _truncate(stem: str, extension: str = "") -> str:
 
 MAX_DESCRIPTION = 2_000
 """The longest description of an image, an album or a webhook, in characters."""
-MAX_QUALITY = 100
 
 STORED_FORMATS: dict[str, Format | None] = {
     "auto": None,

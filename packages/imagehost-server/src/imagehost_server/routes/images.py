@@ -11,6 +11,7 @@ from litestar import Response
 from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, Raw, UnsetType
 
+from imagehost_core.formats import MAX_QUALITY
 from imagehost_core.image_url import DEFAULT_LIFETIME_SECONDS, MAX_LIFETIME_SECONDS
 from imagehost_core.lists import LIST_PARAMETERS, MAX_SEARCH, STORED, ImageSort
 from imagehost_core.models import (
@@ -26,7 +27,6 @@ from imagehost_core.resources import ImageRecord, PublicAlbumRecord, PublicImage
 from imagehost_core.services.images import MAX_IMAGES as MAX_BULK_IMAGES
 from imagehost_core.transform import (
     FORMAT_NAMES,
-    MAX_QUALITY,
     MAX_SIDE,
     Fit,
 )

@@ -25,14 +25,12 @@ from imagehost_core.errors import (
     misspelled_names,
     quote_value,
 )
+from imagehost_core.formats import MAX_QUALITY
 from imagehost_core.limits import MAX_FILE_BYTES
 from imagehost_core.models import Album, Image, PublicAlbum, Scope
 from imagehost_core.resources import ImageRecord
 from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.storage import StagedFile
-from imagehost_core.transform import (
-    MAX_QUALITY,
-)
 from imagehost_core.uploads import (
     BOOLEANS,
     MAX_DESCRIPTION,

@@ -23,7 +23,7 @@ from imagehost_core.errors import (
 )
 from imagehost_core.formats import FORMATS, LISTED, Format
 from imagehost_core.ids import AlbumId, ImageId
-from imagehost_core.lists import ImageSort
+from imagehost_core.lists import MAX_PER_PAGE, ImageSort
 from imagehost_core.models import Album, Image, Page
 from imagehost_core.transform import TRANSFORM_PARAMETERS, Fit
 from imagehost_core.uploads import BOOLEANS
@@ -43,7 +43,7 @@ from imagehost_server.web.request import WebRequest
 IMAGES_PER_PAGE = 40
 """Images of a grid in one page; 40 have at most 30 KB of HTML."""
 
-MAX_ALBUMS = 100
+MAX_ALBUMS = MAX_PER_PAGE
 """The number of albums that forms offer: the newest."""
 
 SIGNED_SECONDS = 3_600
