@@ -164,19 +164,6 @@ def test_the_client_imports_neither_core_nor_server() -> None:
     }
 
 
-@pytest.mark.slow
-def test_mypy_accepts_the_typed_client(tmp_path: Path, workspace: Path) -> None:
-    """Pyright checks the same file in `nox -s types`."""
-    process = subprocess.run(
-        [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "tests/client/typed_client.py"],
-        cwd=workspace,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.stdout.startswith("Success"), process.stdout
-
-
 def test_every_type_of_a_public_signature_is_importable_from_the_package() -> None:
     annotations = {
         annotation

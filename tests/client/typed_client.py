@@ -38,6 +38,7 @@ from imagehost_client import (
     PublicImage,
     RateLimit,
     Rendered,
+    Role,
     Scope,
     Session,
     SignedImageUrl,
@@ -73,7 +74,12 @@ def records(client: Client) -> None:
     assert_type(image.album_id, int | None)
     assert_type(image.format, FormatName)
     assert image.format == "jpeg" or image.format == Format.PNG
-    bool(image.format == "jpgg")  # pyright: ignore[reportUnnecessaryComparison]
+    bool(image.format == "jpgg")  # type: ignore[comparison-overlap]
+    bool(client.account().account.role == "root")  # type: ignore[comparison-overlap]
+    bool(client.images.delete_many(["a"])[0].status == "gone")  # type: ignore[comparison-overlap]
+    bool(client.webhooks.retry("w", "d").status == "done")  # type: ignore[comparison-overlap]
+    assert client.webhooks.retry("w", "d").event == EventKind.IMAGE_UPLOADED
+    assert client.account().account.role in ("operator", Role.USER)
     assert_type(image.created_at, datetime.datetime)
     assert_type(image.links.markdown, str)
     assert_type(image.meta.rate_limit, RateLimit | None)
@@ -260,4 +266,5 @@ def refused(client: Client, asynchronous: AsyncClient, image: Image) -> None:
     client.keys.create("k", scopes=["images:raed"])  # type: ignore[list-item]
     client.keys.create("k", scopes="images:read")  # type: ignore[arg-type]
     client.webhooks.create("https://h", events=["image.upload"])  # type: ignore[list-item]
+    client.accounts.update(3, role="root")  # type: ignore[arg-type]
     client.with_options(timout=3)  # type: ignore[call-arg]

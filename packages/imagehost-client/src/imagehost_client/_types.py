@@ -18,6 +18,7 @@ from imagehost_client.models import (
     Image,
     PublicImage,
     Role,
+    RoleName,
     Session,
     SessionWithToken,
     Webhook,
@@ -193,7 +194,7 @@ class AccountProperties(TypedDict, total=False):
         bulk_ids_per_minute: Image ids of bulk requests per minute.
     """
 
-    role: Role | str | Unset
+    role: Role | RoleName | Unset
     quota_bytes: int | Unset | None
     api_per_minute: int | Unset | None
     api_per_hour: int | Unset | None

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from imagehost_client import models
 from imagehost_client._retry import parse_timestamp
 from imagehost_client.errors import (
     BY_CODE,
@@ -20,20 +21,13 @@ from imagehost_client.errors import (
     ServerError,
 )
 from imagehost_client.models import (
-    BulkStatus,
-    DeliveryStatus,
-    EventKind,
-    Format,
-    FormatName,
     ImageHead,
-    MemberStatus,
     Page,
     RateLimit,
     Rendered,
     ResponseMeta,
     Result,
     ResultList,
-    Role,
 )
 from imagehost_client.models import rfc3339 as rfc3339
 
@@ -271,6 +265,18 @@ def _text(value: object, _: object) -> str:
     raise TypeError("expected str")
 
 
+NAMES: dict[object, type[StrEnum]] = {
+    models.BulkStatusName: models.BulkStatus,
+    models.DeliveryEventName: models.EventKind,
+    models.DeliveryStatusName: models.DeliveryStatus,
+    models.EventName: models.EventKind,
+    models.FormatName: models.Format,
+    models.MemberStatusName: models.MemberStatus,
+    models.RoleName: models.Role,
+}
+"""The types of names in records, and the enumerations that have them."""
+
+
 def _member_or_text(kind: type[StrEnum]) -> Callable[[object, object], StrEnum | str]:
     def read(value: object, _: object) -> StrEnum | str:
         text = _text(value, _)
@@ -293,9 +299,8 @@ def _converter() -> Converter:
     converter.register_structure_hook(bool, _strict(bool))
     converter.register_structure_hook(str, _text)
     converter.register_structure_hook(datetime, _parse_datetime)
-    converter.register_structure_hook(FormatName, _member_or_text(Format))
-    for kind in (MemberStatus, BulkStatus, DeliveryStatus, EventKind, Role):
-        converter.register_structure_hook(kind | str, _member_or_text(kind))
+    hooks = {name: _member_or_text(kind) for name, kind in NAMES.items()}
+    converter.register_structure_hook_factory(hooks.__contains__, lambda kind: hooks[kind])
     converter.register_structure_hook_factory(
         is_result, lambda kind: make_dict_structure_fn(kind, converter, meta=override(omit=True))
     )

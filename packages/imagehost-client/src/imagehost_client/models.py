@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from attrs import field, fields, frozen, has
 
@@ -29,9 +29,12 @@ __all__ = [
     "BulkError",
     "BulkResult",
     "BulkStatus",
+    "BulkStatusName",
     "Deleted",
     "DeletedAlbum",
+    "DeliveryEventName",
     "DeliveryStatus",
+    "DeliveryStatusName",
     "DownloadedImage",
     "EventKind",
     "EventName",
@@ -42,6 +45,7 @@ __all__ = [
     "Links",
     "Member",
     "MemberStatus",
+    "MemberStatusName",
     "Membership",
     "Page",
     "PasswordChanged",
@@ -56,6 +60,7 @@ __all__ = [
     "Result",
     "ResultList",
     "Role",
+    "RoleName",
     "Scope",
     "Session",
     "SessionWithToken",
@@ -206,11 +211,14 @@ class Format(StrEnum):
     WEBP = "webp"
     GIF = "gif"
     AVIF = "avif"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
 
 
-FormatName = Format | Literal["jpeg", "png", "webp", "gif", "avif"]
-"""The format of an image; type checkers report comparisons with other names. It is a text that is not among
-these where a newer host has further formats."""
+FormatName = Literal[
+    "jpeg", "png", "webp", "gif", "avif", Format.JPEG, Format.PNG, Format.WEBP, Format.GIF, Format.AVIF
+]
+"""The format of an image; type checkers report comparisons with other names. Newer hosts may have others."""
 
 
 class BulkStatus(StrEnum):
@@ -221,6 +229,23 @@ class BulkStatus(StrEnum):
     DELETED = "deleted"
     NOT_FOUND = "not_found"
     FAILED = "failed"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
+
+
+BulkStatusName = Literal[
+    "updated",
+    "unchanged",
+    "deleted",
+    "not_found",
+    "failed",
+    BulkStatus.UPDATED,
+    BulkStatus.UNCHANGED,
+    BulkStatus.DELETED,
+    BulkStatus.NOT_FOUND,
+    BulkStatus.FAILED,
+]
+"""The name of an outcome. Newer hosts may have others."""
 
 
 @frozen(kw_only=True)
@@ -331,7 +356,7 @@ class BulkResult(Result):
     """
 
     id: str
-    status: BulkStatus | str
+    status: BulkStatusName
     error: BulkError | None = None
     made_private: bool = False
 
@@ -415,6 +440,21 @@ class MemberStatus(StrEnum):
     REMOVED = "removed"
     UNCHANGED = "unchanged"
     NOT_FOUND = "not_found"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
+
+
+MemberStatusName = Literal[
+    "added",
+    "removed",
+    "unchanged",
+    "not_found",
+    MemberStatus.ADDED,
+    MemberStatus.REMOVED,
+    MemberStatus.UNCHANGED,
+    MemberStatus.NOT_FOUND,
+]
+"""The name of an outcome. Newer hosts may have others."""
 
 
 @frozen(kw_only=True)
@@ -487,7 +527,7 @@ class Member:
     """
 
     image_id: str
-    status: MemberStatus | str
+    status: MemberStatusName
     made_private: bool = False
 
 
@@ -551,6 +591,12 @@ class Role(StrEnum):
 
     USER = "user"
     OPERATOR = "operator"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
+
+
+RoleName = Literal["user", "operator", Role.USER, Role.OPERATOR]
+"""The name of a role. Newer hosts may have others."""
 
 
 @frozen(kw_only=True)
@@ -558,7 +604,7 @@ class AccountSummary(Result):
     """The name, role and creation time of an account."""
 
     name: str
-    role: Role | str = Role.USER
+    role: RoleName = Role.USER
     created_at: datetime
 
 
@@ -689,7 +735,7 @@ class Account(Result):
 
     id: int
     name: str
-    role: Role | str
+    role: RoleName
     limits: AccountLimits
     quota_bytes: int | None = None
     suspended: bool = False
@@ -704,10 +750,23 @@ class EventKind(StrEnum):
     IMAGE_DELETED = "image.deleted"
     ALBUM_CREATED = "album.created"
     ALBUM_UPDATED = "album.updated"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
 
 
-EventName = EventKind | Literal["image.uploaded", "image.deleted", "album.created", "album.updated"]
-"""The kind of a webhook event, or its text."""
+EventName = Literal[
+    "image.uploaded",
+    "image.deleted",
+    "album.created",
+    "album.updated",
+    EventKind.IMAGE_UPLOADED,
+    EventKind.IMAGE_DELETED,
+    EventKind.ALBUM_CREATED,
+    EventKind.ALBUM_UPDATED,
+]
+"""The name of a kind of webhook events. Newer hosts may have others."""
+DeliveryEventName = Literal["webhook.test", EventName]
+"""The name of a kind of events in deliveries."""
 
 
 @frozen(kw_only=True)
@@ -716,7 +775,7 @@ class Webhook(Result):
 
     id: str
     url: str
-    events: tuple[EventKind | str, ...]
+    events: tuple[EventName, ...]
     description: str = ""
     is_active: bool
     created_at: datetime
@@ -736,6 +795,14 @@ class DeliveryStatus(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
     FAILED = "failed"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
+
+
+DeliveryStatusName = Literal[
+    "pending", "delivered", "failed", DeliveryStatus.PENDING, DeliveryStatus.DELIVERED, DeliveryStatus.FAILED
+]
+"""The name of an outcome. Newer hosts may have others."""
 
 
 @frozen(kw_only=True)
@@ -757,8 +824,8 @@ class WebhookDelivery(Result):
     id: str
     webhook_id: str
     event_id: str
-    event: EventKind | str
-    status: DeliveryStatus | str
+    event: DeliveryEventName
+    status: DeliveryStatusName
     attempts: int
     next_attempt_at: datetime | None = None
     created_at: datetime

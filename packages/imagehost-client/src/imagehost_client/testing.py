@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import httpx2
 from anyio.to_thread import run_sync  # comes with httpx2
@@ -175,7 +175,7 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         self.core.accounts.set_password_hash("admin", PASSWORD_HASH)
         self.accounts["admin"] = self._new_session("admin")
 
-    def add_account(self, name: str, *, role: str = "user") -> str:
+    def add_account(self, name: str, *, role: Literal["user", "operator"] = "user") -> str:
         """Create an account with the password `secret`, and return the token of a session.
 
         Args:

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 from unicodedata import category, normalize
 
 import attrs
@@ -428,6 +428,15 @@ class ImageListRequest:
     page: PageRequest = field(factory=PageRequest)
 
 
+StoredFormat = Format | Literal["jpeg", "jpg", "png", "webp", "gif"]
+"""The format of stored images; `jpg` and `jpeg` are the same."""
+SortName = (
+    ImageSort
+    | Literal["created_at", "-created_at", "taken_at", "-taken_at", "filename", "-filename", "size", "-size"]
+)
+"""The order of a list of images, or its name."""
+
+
 class ImageListKeywords(PageKeywords, total=False):
     """The conditions, the order and the page of a list of images as keywords; `None` is no condition.
 
@@ -436,10 +445,10 @@ class ImageListKeywords(PageKeywords, total=False):
 
     q: str | None
     is_public: bool | None
-    format: Format | str | None
+    format: StoredFormat | None
     created_after: datetime | str | None
     created_before: datetime | str | None
-    sort: ImageSort | str | None
+    sort: SortName | None
 
 
 def new_image_list_request(

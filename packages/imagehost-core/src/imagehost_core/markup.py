@@ -20,7 +20,9 @@ from imagehost_core.transform import (
     MAX_OUTPUT_PIXELS,
     MAX_SIDE,
     TRANSFORM_PARAMETERS,
-    Fit,
+    FitName,
+    OutputFormat,
+    SourceFormat,
     TransformKeywords,
     parse_transform,
     transform_parameters,
@@ -44,13 +46,13 @@ class ShapeKeywords(TypedDict, total=False):
 
     h: int | None
     q: int | None
-    fit: Fit | str | None
+    fit: FitName | None
 
 
 class SrcsetKeywords(ShapeKeywords, total=False):
     """The parameters of the variants of a `srcset`, which sets their widths; `fm` is their format."""
 
-    fm: Format | str | None
+    fm: OutputFormat | None
 
 
 class PictureKeywords(ShapeKeywords, total=False):
@@ -68,7 +70,7 @@ class PictureKeywords(ShapeKeywords, total=False):
     alt: str | None
     loading: Literal["lazy", "eager"]
     sizes: str
-    formats: Iterable[Format | str]
+    formats: Iterable[SourceFormat]
     attributes: Mapping[str, str | int | bool | None] | None
 
 
@@ -101,7 +103,7 @@ def picture(
     alt: str | None = None,
     loading: str = "lazy",
     sizes: str = "100vw",
-    formats: Iterable[Format | str] = (),
+    formats: Iterable[SourceFormat] = (),
     attributes: Mapping[str, str | int | bool | None] | None = None,
     **params: Unpack[TransformKeywords],
 ) -> str:
@@ -114,7 +116,9 @@ def picture(
     sources = "".join(
         f"<source {_attributes({'type': FORMATS[fmt].media_type, 'srcset': candidates, 'sizes': sizes})}>"
         for fmt in offered
-        for candidates in [_format(url, _variants(image, widths, {**params, "fm": fmt}))]
+        for candidates in [
+            _format(url, _variants(image, widths, {**params, "fm": cast("SourceFormat", fmt)}))
+        ]
         if candidates
     )
     largest = own[-1]

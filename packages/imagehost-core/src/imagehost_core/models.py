@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from html import escape
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, Literal, TypedDict, TypeVar
 
 from attrs import asdict, field, frozen
 from attrs.validators import ge, optional
@@ -46,11 +46,30 @@ class Scope(StrEnum):
 ALL_SCOPES = frozenset(Scope)
 
 
+ScopeName = (
+    Scope
+    | Literal[
+        "images:read",
+        "images:write",
+        "images:delete",
+        "albums:read",
+        "albums:write",
+        "webhooks:manage",
+        "account:read",
+    ]
+)
+"""A scope, or its name."""
+
+
 class Role(StrEnum):
     """The role of an account: operators manage all accounts."""
 
     USER = "user"
     OPERATOR = "operator"
+
+
+RoleName = Role | Literal["user", "operator"]
+"""A role, or its name."""
 
 
 @frozen(kw_only=True, cache_hash=True)

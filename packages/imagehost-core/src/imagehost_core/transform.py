@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final, TypedDict, TypeVar, cast
+from typing import Final, Literal, TypedDict, TypeVar, cast
 from urllib.parse import parse_qsl, urlencode
 
 from attrs import field, frozen
@@ -149,14 +149,24 @@ def _validate(transform: Transform) -> Iterator[FieldError]:
         yield FieldError("the format", "a Format, AUTO or None", quote_value(fmt))
 
 
+FitName = Fit | Literal["cover", "contain", "fill", "inside", "outside"]
+"""A fit mode, or its name."""
+SourceFormat = Literal[
+    "jpg", "jpeg", "png", "webp", "avif", Format.JPEG, Format.PNG, Format.WEBP, Format.AVIF
+]
+"""A format of variants; `jpg` and `jpeg` are the same."""
+OutputFormat = SourceFormat | Auto | Literal["auto"]
+"""A format of variants, or `auto`, with which the host selects one."""
+
+
 class TransformKeywords(TypedDict, total=False):
     """The parameters of an image URL as keywords; `None` omits one, and `jpeg` is a name of `jpg`."""
 
     w: int | None
     h: int | None
     q: int | None
-    fit: Fit | str | None
-    fm: Format | str | None
+    fit: FitName | None
+    fm: OutputFormat | None
 
 
 TransformSource = str | Mapping[str, object] | Transform

@@ -18,7 +18,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOBase
-from typing import TypedDict, cast
+from typing import Literal, TypedDict, cast
 
 import attrs
 from attrs import field, frozen
@@ -165,13 +165,17 @@ BOOLEANS: dict[str, bool] = {"true": True, "1": True, "false": False, "0": False
 """The values of boolean form fields and query parameters, in lower case."""
 
 
+UploadFormat = Literal["auto", "jpeg", "jpg", "png", "webp", Format.JPEG, Format.PNG, Format.WEBP]
+"""The format that an upload is stored in; `jpg` and `jpeg` are the same."""
+
+
 class UploadKeywords(TypedDict, total=False):
     """The options of an upload as keyword arguments: the attributes of `UploadOptions`."""
 
     album_id: Album | int | str | None
     description: str
     quality: int | None
-    format: Format | str | None
+    format: UploadFormat | None
     remove_exif: bool | None
     convert_to_webp: bool
     auto_rename: bool

@@ -18,7 +18,15 @@ from imagehost_client._calls.call import (
 )
 from imagehost_client._types import UNSET, DeliveryRef, PageOptions, Unset, WebhookRef
 from imagehost_client.errors import BadRequestError
-from imagehost_client.models import Deleted, EventName, Page, Webhook, WebhookDelivery, WebhookWithSecret
+from imagehost_client.models import (
+    Deleted,
+    EventKind,
+    EventName,
+    Page,
+    Webhook,
+    WebhookDelivery,
+    WebhookWithSecret,
+)
 
 
 @partial(checked, error=BadRequestError)
@@ -36,7 +44,7 @@ def list_webhooks(**paging: Unpack[PageOptions]) -> Call[Page[Webhook]]:
 def create_webhook(
     url: str,
     *,
-    events: Sequence[EventName] | None = None,
+    events: Sequence[EventKind | EventName] | None = None,
     description: str | None = None,
 ) -> Call[WebhookWithSecret]:
     """Create a webhook; only this result contains its signing secret.
@@ -65,7 +73,7 @@ def update_webhook(
     webhook: WebhookRef,
     *,
     url: str | Unset = UNSET,
-    events: Sequence[EventName] | Unset = UNSET,
+    events: Sequence[EventKind | EventName] | Unset = UNSET,
     description: str | Unset = UNSET,
     is_active: bool | Unset = UNSET,
 ) -> Call[Webhook]:

@@ -25,7 +25,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.lists import MAX_PER_PAGE, PageKeywords, parse_page_request
-from imagehost_core.models import Account, AccountLimits, AccountUsage, Page, Role, own_limits
+from imagehost_core.models import Account, AccountLimits, AccountUsage, Page, Role, RoleName, own_limits
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.principals import PrincipalCache
 from imagehost_core.services.references import AccountRef, SessionRef, account_name_errors, session_id_of
@@ -53,7 +53,7 @@ log = logging.getLogger("imagehost.accounts")
 class AccountProperties(TypedDict, total=False):
     """What operators set of an account; a limit of `None` is the host's, and one of 0 is unlimited."""
 
-    role: Role | str
+    role: RoleName
     api_per_minute: int | None
     api_per_hour: int | None
     api_per_day: int | None

@@ -36,6 +36,7 @@ from imagehost_core.models import (
     Page,
     Principal,
     Scope,
+    ScopeName,
     Session,
 )
 from imagehost_core.services.principals import (
@@ -59,7 +60,7 @@ class KeyChanges(TypedDict, total=False):
     """The fields of a key that can be updated; a field that is left out keeps its value."""
 
     name: str
-    scopes: Iterable[Scope | str]
+    scopes: Iterable[ScopeName]
     expires_at: datetime | None
 
 
@@ -77,7 +78,7 @@ class KeyService:
         name: str = "",
         *,
         owner: Owner,
-        scopes: Iterable[Scope | str] | None = None,
+        scopes: Iterable[ScopeName] | None = None,
         expires_at: datetime | None = None,
     ) -> ApiKeyWithToken:
         """Create a key. The result is the only place that has its token.

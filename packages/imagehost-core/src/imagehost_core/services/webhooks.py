@@ -21,6 +21,7 @@ from imagehost_core.db.repositories.leases import LeasedDelivery as LeasedDelive
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.environment import Environment
 from imagehost_core.errors import ErrorCollector, NotFoundError, ValidationError, quote_value
+from imagehost_core.events import EventName
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Deleted, Page, Webhook, WebhookDelivery, WebhookWithSecret
@@ -54,7 +55,7 @@ class WebhookChanges(TypedDict, total=False):
     """The fields of a webhook that can be updated; a field that is left out keeps its value."""
 
     url: str
-    events: Sequence[str]
+    events: Sequence[EventName]
     description: str
     is_active: bool
 
@@ -70,7 +71,7 @@ class WebhookService:
     _env: Environment = field(repr=False)
 
     def create(
-        self, url: str, *, owner: Owner, events: Sequence[str] = (), description: str = ""
+        self, url: str, *, owner: Owner, events: Sequence[EventName] = (), description: str = ""
     ) -> WebhookWithSecret:
         """Create a webhook. The result is the only place that has its secret.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
 from attrs import field, frozen
@@ -12,7 +12,7 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType
 
 from imagehost_core.endpoints import MAX_URL
-from imagehost_core.events import EVENT_TYPES
+from imagehost_core.events import EVENT_TYPES, EventName
 from imagehost_core.models import (
     Deleted,
     Scope,
@@ -187,7 +187,7 @@ async def create_webhook(
         request.host.webhooks.create,
         owner=request.account,
         url=data.url,
-        events=data.events,
+        events=cast("list[EventName]", data.events),
         description=data.description,
     )
     location = f"{request.host.urls.base_url}/webhooks/{created.id}"

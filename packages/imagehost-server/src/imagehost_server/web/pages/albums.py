@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from litestar import Response
@@ -13,7 +13,7 @@ from imagehost_core.errors import (
     ImageHostError,
     ValidationError,
 )
-from imagehost_core.lists import ImageSort
+from imagehost_core.lists import ImageSort, SortName
 from imagehost_core.models import Album, AlbumShare, Image, Page
 from imagehost_core.services.albums import MAX_SHARES
 from imagehost_core.uploads import BOOLEANS
@@ -173,6 +173,6 @@ def _read_album(
     host, account = request.host, request.account
     album = host.albums.get(album_id, owner=account)
     listed = host.images.list(
-        owner=account, album_id=album, sort=order, per_page=IMAGES_PER_PAGE, cursor=cursor
+        owner=account, album_id=album, sort=cast("SortName", order), per_page=IMAGES_PER_PAGE, cursor=cursor
     )
     return album, listed, host.albums.list_shares(album, owner=account, per_page=MAX_SHARES)

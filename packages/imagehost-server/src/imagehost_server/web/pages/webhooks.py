@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from litestar import Response
 from litestar.params import FromPath
 
 from imagehost_core.errors import ImageHostError, ValidationError
-from imagehost_core.events import EVENT_TYPES
+from imagehost_core.events import EVENT_TYPES, EventName
 from imagehost_core.models import WebhookWithSecret
 from imagehost_server.routes.webhooks import delivery_record
 from imagehost_server.web.page import page
@@ -36,7 +36,7 @@ async def create_webhook(request: WebRequest) -> Response[Any]:
             lambda: request.host.webhooks.create(
                 owner=request.account,
                 url=form.get("url", [""])[0].strip(),
-                events=form.get("events", []),
+                events=cast("list[EventName]", form.get("events", [])),
                 description=form.get("description", [""])[0],
             )
         )
