@@ -1,8 +1,8 @@
 """Fill the caches of all processes of a server, so that its memory can be measured after that.
 
 A process keeps up to 10,000 image records, as many resolved URLs with up to four beginnings of responses
-each, 2,000 records of the API and 1,000 parsed requests of lists. At the rate of ordinary requests it takes
-hours until it has so many, and memory that grows until then is no leak.
+each, and 2,000 records of the API. At the rate of ordinary requests it takes hours until it has so many, and
+memory that grows until then is no leak.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from tests.faults.conftest import client_of
 from tests.faults.process_usage import pids_of, read_usage
 from tests.waiting import PATIENCE
 
-from imagehost_core.lists import REQUESTS_IN_MEMORY
 from imagehost_core.services.delivery import IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE
 from imagehost_core.services.images import RECORDS_IN_MEMORY
 from imagehost_core.testing import make_image
@@ -35,7 +34,6 @@ from imagehost_server.testing import RunningServer
 IMAGES = 110 * max(IMAGE_CACHE_SIZE, RESOLUTION_CACHE_SIZE) // 100
 """One URL of each is requested."""
 RECORDS = 110 * max(RECORDS_IN_MEMORY, PUBLIC_RECORDS_IN_MEMORY) // 100
-LISTS = 110 * REQUESTS_IN_MEMORY // 100
 PAGE_IMAGES = 100
 NOISE_SIDE, VARIANTS_PER_NOISE = 150, 100
 """Pixels of images whose variants have 6 KB, and the number of variants of each. Those of ordinary traffic
@@ -106,7 +104,6 @@ def fill_caches(server: RunningServer, token: str, memory_cache_bytes: int) -> N
         assert len(image_ids) == IMAGES
         list(threads.map(request_image, image_ids))
         list(threads.map(request_api, (f"images/{image_id}" for image_id in image_ids[-RECORDS:])))
-        list(threads.map(request_api, (f"images?q=nothing{number}" for number in range(LISTS))))
         pages = range(1, 1 + RECORDS // PAGE_IMAGES)
         list(threads.map(request_api, (f"gallery?per_page={PAGE_IMAGES}&page={page}" for page in pages)))
         received = 0

@@ -7,7 +7,6 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal, TypedDict, Unpack
 from unicodedata import category, normalize
@@ -259,8 +258,6 @@ def _split(text: str) -> Iterator[str]:
 #
 # `new_image_list_request` reads them, together with the page, and reports all errors at once.
 
-REQUESTS_IN_MEMORY = 1_000
-"""Parsed requests that are kept in memory, per process: most requests are for the first page of a list."""
 MAX_SEARCH = 100
 """Characters of a search text."""
 STORED: dict[str, Format] = {**{fmt.value: fmt for fmt in LISTED}, "jpg": Format.JPEG}
@@ -464,34 +461,27 @@ def new_image_list_request(
         BadRequestError: Values are malformed, not allowed or repeated; every one is listed in `errors`.
         TypeError: There is no such keyword.
     """
-    try:
-        return _new_request(album_id=album_id, **keywords)
-    except TypeError:  # a value without a hash, or an unknown keyword
-        return _new_request.__wrapped__(album_id=album_id, **keywords)
-
-
-@lru_cache(REQUESTS_IN_MEMORY, typed=True)
-def _new_request(**keywords: Any) -> ImageListRequest:
-    require_known(keywords, LIST_PARAMETERS)
-    values = {name: value for name, value in keywords.items() if value is not None}
+    given: dict[str, Any] = {"album_id": album_id, **keywords}
+    require_known(given, LIST_PARAMETERS)
+    values = {name: value for name, value in given.items() if value is not None}
     repeated = [name for name, value in values.items() if isinstance(value, tuple)]
     errors = [FieldError(name, "one value", f"{len(values.pop(name))}") for name in repeated]
-    page = album_id = None
+    page = album = None
     try:
         page = parse_page_request(*map(values.get, ("page", "per_page", "cursor")))
     except BadRequestError as error:
         errors += error.errors
     try:
-        album_id = None if "album_id" not in values else parse_album_id(values["album_id"])
+        album = None if "album_id" not in values else parse_album_id(values["album_id"])
     except ValidationError as error:
         errors += error.errors
-    given: dict[str, Any] = {
+    filters: dict[str, Any] = {
         name: rule.parse(name, values[name], errors) for name, rule in FILTER_RULES.items() if name in values
     }
     sort = parse_choice("sort", values.get("sort", ImageSort.NEWEST), _SORTS, errors)
     if errors or page is None or sort is None:
         raise BadRequestError(errors=errors)
-    return ImageListRequest(album_id=album_id, filters=ImageFilter(**given), sort=sort, page=page)
+    return ImageListRequest(album_id=album, filters=ImageFilter(**filters), sort=sort, page=page)
 
 
 LIST_PARAMETERS = ("page", "per_page", "cursor", "album_id", *FILTER_RULES, "sort")

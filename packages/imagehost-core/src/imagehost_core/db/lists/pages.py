@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Generic, TypeVar
 
@@ -99,7 +98,6 @@ class ItemList(Generic[T]):
     checked: CheckedRows | None = None
 
 
-@lru_cache(1_000, typed=True)
 def list_id(name: str, *values: SqlValue) -> str:
     """Return the id of a list, which its cursors contain: another list has another id.
 
