@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 import httpx2
+from tests.subcommands import subcommands
 
 import imagehost_client
 import imagehost_client.testing
@@ -77,7 +78,7 @@ def _is_own(value: object, prefix: str) -> bool:
 def _commands(command: click.Command, name: str) -> Iterator[str]:
     yield name
     if isinstance(command, click.Group):
-        for subname, subcommand in command.commands.items():
+        for subname, subcommand in subcommands(command).items():
             yield from _commands(subcommand, f"{name} {subname}")
     for parameter in command.params:
         if isinstance(parameter, click.Option):

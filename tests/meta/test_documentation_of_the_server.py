@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 import click
 import pytest
+from tests.subcommands import subcommands
 
 from imagehost_core.authorization import Requirement, SessionRequirement
 from imagehost_core.events import EVENT_TYPES
@@ -34,7 +35,7 @@ from imagehost_server.testing import RunningServer
 
 def commands(group: click.Group, name: str) -> Iterator[str]:
     """Yield the full name of every command."""
-    for word, command in group.commands.items():
+    for word, command in subcommands(group).items():
         if isinstance(command, click.Group):
             yield from commands(command, f"{name} {word}")
         else:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.subcommands import subcommands
 
 from imagehost_client._cli.app import cli as client_command
 from imagehost_core import ImageHost
@@ -86,8 +87,8 @@ def parse(name: str, arguments: list[str]) -> None:
             rest.pop(0)
         if not rest:
             return  # It prints its help.
-        assert rest[0] in command.commands, (name, arguments)
-        command = command.commands[rest.pop(0)]
+        assert rest[0] in subcommands(command), (name, arguments)
+        command = subcommands(command)[rest.pop(0)]
     command.make_parser(click.Context(command)).parse_args(rest)
 
 

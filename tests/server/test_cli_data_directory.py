@@ -13,8 +13,10 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from tests.subcommands import subcommands
 
 from imagehost_core import ImageHost
+from imagehost_server.cli.main import COMMANDS as LISTED
 from imagehost_server.cli.main import main
 from imagehost_server.pending_log import ACCOUNTS, log_pending, logging_to_server
 
@@ -26,7 +28,7 @@ def commands(
     group: click.Group, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Yield every command with its path."""
-    for name, command in group.commands.items():
+    for name, command in subcommands(group).items():
         if isinstance(command, click.Group):
             yield from commands(command, (*path, name))
         else:
@@ -128,10 +130,27 @@ def test_a_command_without_a_data_directory_names_both_ways_to_give_it() -> None
     assert "IMAGEHOST_DATA" in result.output
 
 
-def test_the_command_line_does_not_load_the_web_framework() -> None:
-    code = "import sys; import imagehost_server.cli.main; print({'litestar', 'uvicorn'} & set(sys.modules))"
+def test_commands_do_not_load_the_web_framework_and_the_help_no_core() -> None:
+    code = """
+import sys
+from imagehost_server.cli.main import COMMANDS as LISTED
+from imagehost_server.cli.main import main
+main(["--help"], standalone_mode=False)
+loaded = {name.partition(".")[0] for name in sys.modules} & {"imagehost_core", "attr", "litestar", "uvicorn"}
+import imagehost_server.cli.accounts, imagehost_server.cli.serving
+print(loaded | {"litestar", "uvicorn"} & set(sys.modules))
+"""
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout
-    assert output == "set()\n"
+    assert output.splitlines()[-1] == "set()"
+
+
+@pytest.mark.parametrize(("name", "command"), subcommands(main).items(), ids=str)
+def test_the_list_of_commands_begins_each_line_as_the_help_of_the_command(
+    name: str, command: click.Command
+) -> None:
+    assert command.name == name
+    _, line = LISTED[name]
+    assert line.split()[0] == (command.help or "").split()[0]
 
 
 def test_an_error_of_the_system_names_the_file_and_no_number(tmp_path: Path) -> None:

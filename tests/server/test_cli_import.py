@@ -15,6 +15,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from tests.open_host import open_host
+from tests.subcommands import subcommands
 
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main
@@ -121,7 +122,7 @@ def test_a_full_quota_says_how_to_continue(data: Path, photos: Path) -> None:
 def commands(group: click.Group, *path: str) -> list[tuple[str, ...]]:
     """Return the words of every command."""
     found: list[tuple[str, ...]] = []
-    for name, command in group.commands.items():
+    for name, command in subcommands(group).items():
         if isinstance(command, click.Group):
             found += commands(command, *path, name)
         else:

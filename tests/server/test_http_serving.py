@@ -30,7 +30,8 @@ from imagehost_core.formats import Format, sniff
 from imagehost_core.testing import make_image
 from imagehost_server.auth import passwords
 from imagehost_server.cli.bootstrap import sample_png
-from imagehost_server.cli.main import format_settings, main
+from imagehost_server.cli.main import main
+from imagehost_server.cli.serving import format_settings
 from imagehost_server.serve.runner import free_port, require_free_port
 from imagehost_server.settings import ServerSettings, load
 from imagehost_server.testing import RunningServer, running, start

@@ -24,6 +24,7 @@ from imagehost_core.settings import DURATION, SIZE, SettingsError
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.cli.archives import json_option
 from imagehost_server.cli.common import counted, data_option, one_line, open_host
+from imagehost_server.cli.exports import export_user
 from imagehost_server.http.body import parse_timestamp
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -37,6 +38,9 @@ _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 @click.group()
 def users() -> None:
     """Manage accounts."""
+
+
+users.add_command(export_user)
 
 
 def change_options(command: F) -> F:

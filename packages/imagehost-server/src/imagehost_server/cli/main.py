@@ -1,39 +1,31 @@
-"""The command line `imagehost`."""
+"""The command line `imagehost`: its commands, each imported when it is used, as the core takes a second."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterable
-from itertools import groupby
-from logging.config import dictConfig
-from pathlib import Path
+from importlib import import_module
 
 import click
 
-from imagehost_core.settings import ResolvedSetting
-from imagehost_server.background import run_forever
-from imagehost_server.cli.accounts import keys, users
-from imagehost_server.cli.archives import backup, restore_command
-from imagehost_server.cli.bootstrap import create_initial_credentials
-from imagehost_server.cli.checks import check
-from imagehost_server.cli.common import (
-    cli_errors,
-    created_file,
-    data_option,
-    is_root,
-    load_settings,
-    new_data_option,
-    open_host,
-    require_owner,
-)
-from imagehost_server.cli.exports import export_user
-from imagehost_server.cli.imports import import_images
-from imagehost_server.cli.maintenance import adopt_command, fsck, gc, upgrade
-from imagehost_server.logging_config import logging_config
-from imagehost_server.metrics import Recorder, serve_metrics
-from imagehost_server.serve import runner
-from imagehost_server.settings import ServerSettings, load
+COMMANDS = {
+    "adopt": (
+        "maintenance:adopt_command",
+        "Make a directory, its database and its store one installation.",
+    ),
+    "backup": ("archives:backup", "Back up the host to a file, or to standard output."),
+    "check": ("checks:check", "Print what this machine and the site can do for the host."),
+    "config": ("serving:config", "Print every setting with its value and its source."),
+    "fsck": ("maintenance:fsck", "Check the data directory, beside running servers."),
+    "gc": ("maintenance:gc", "Remove what nothing refers to and what has expired."),
+    "import": ("imports:import_images", "Import images from directories, or from other hosts."),
+    "keys": ("accounts:keys", "Manage API keys."),
+    "restore": ("archives:restore_command", "Restore a host from a file, or from standard input."),
+    "serve": ("serving:serve", "Run the server."),
+    "upgrade": ("maintenance:upgrade", "Migrate the database to this version, as its owner."),
+    "users": ("accounts:users", "Manage accounts."),
+    "webhook-sender": ("serving:webhook_sender", "Send webhooks in a separate process."),
+    "webhooks": ("serving:webhooks", "Manage webhook deliveries."),
+}
+"""The commands by their names: module and function, and the line in the list of commands."""
 
 
 class _Commands(click.Group):
@@ -41,176 +33,30 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
+        from imagehost_server.cli.common import cli_errors
+
         with cli_errors():
             return super().invoke(ctx)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, function = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(f"imagehost_server.cli.{module}"), function)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="imagehost-server")
 def main() -> None:
     """Run and manage an image host: upload images, serve them in any size and format."""
-
-
-@main.command()
-@new_data_option
-@click.option("--host", help="Interface to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=int, help="Port; 0 picks a free one.  [default: 8000]")
-@click.option("--workers", type=int, help="Number of server processes.  [default: 1]")
-@click.option("--tls-cert", metavar="FILE", help="TLS certificate with its chain, PEM.")
-@click.option("--tls-key", metavar="FILE", help="Private key of the certificate, PEM.")
-@click.option(
-    "--database", metavar="ENGINE", help="`sqlite`, or postgresql://USER@HOST/NAME.  [default: sqlite]"
-)
-@click.option(
-    "--storage", metavar="URL", help="`folder`, or s3://, gs:// or az://BUCKET/PREFIX.  [default: folder]"
-)
-@click.option(
-    "--any-owner",
-    is_flag=True,
-    help="Serve data that another user owns, on a mount that shows other owners than those of its files.",
-)
-def serve(data: Path, database: str | None, storage: str | None, any_owner: bool, **flags: object) -> None:
-    """Run the server.
-
-    With an empty data directory it creates the account `admin`, and prints its password and a first API
-    token once. IMAGEHOST_ADMIN_PASSWORD_FILE names a file with the password to use instead.
-
-    \b
-    Examples:
-      imagehost serve --data ./data
-      imagehost serve --data ./data --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
-    """  # noqa: D301 - the escape sequence is click's
-    values = {f"server.{name}": value for name, value in flags.items() if value is not None}
-    if database is not None:
-        values["database"] = database
-    if storage is not None:
-        values["storage.url"] = storage
-    settings = load_settings(data, values)
-    if not any_owner:
-        _require_server_user(data, settings)
-    with cli_errors():
-        if settings.server.port == 0:
-            values["server.port"] = runner.free_port(settings.server.host)
-            settings = load_settings(data, values)
-        runner.require_valid_certificate(settings.server.tls_cert, settings.server.tls_key)
-        runner.require_free_port(settings.server.host, settings.server.port)
-    with cli_errors(), runner.open_when_available(data, settings) as host:
-        credentials = create_initial_credentials(
-            host, data, settings.admin.password_file, pages=settings.web.enabled
-        )
-    if credentials is not None:
-        click.echo(credentials.text())
-    runner.run(data, settings)
-
-
-def _require_server_user(data: Path, settings: ServerSettings) -> None:
-    """Raise ClickException if this process would create files that the user of the data cannot open."""
-    file = created_file(data, settings)
-    advice = ", or `--any-owner` on a mount that shows other owners"
-    if file.exists():
-        require_owner(file, advice)
-    elif data.exists() and is_root():
-        # Others can create files in a new directory only where its owner permits it.
-        require_owner(data, advice)
-
-
-@main.command()
-@data_option
-@click.option(
-    "--metrics-port", type=click.IntRange(1, 65_535), help="Serve /metrics of this process on 127.0.0.1:PORT."
-)
-def webhook_sender(data: Path, metrics_port: int | None) -> None:
-    """Send webhooks in a separate process.
-
-    The server sends them too, unless IMAGEHOST_WEBHOOKS_SEND_IN_SERVER=false. Any number of both may run.
-
-    \b
-    Example:
-      imagehost webhook-sender --data /srv/imagehost --metrics-port 9101
-    """  # noqa: D301 - the escape sequence is click's
-    settings = load_settings(data)
-    dictConfig(logging_config(settings.log.level, settings.log.format))
-    recorder = Recorder("webhook_sender")
-    if metrics_port is not None:
-        with cli_errors():
-            serve_metrics(recorder, metrics_port)
-    with open_host(data, settings, observe=recorder.observe) as host:
-        click.echo("Sending webhooks")
-        run_forever(host)
-
-
-@main.command()
-@data_option
-def config(data: Path) -> None:
-    """Print every setting with its value and its source, as TOML for `imagehost.toml`.
-
-    Secrets are hidden. A value that `serve` rejects is an error here too.
-
-    \b
-    Example:
-      imagehost config --data /srv/imagehost
-    """  # noqa: D301 - the escape sequence is click's
-    with cli_errors():
-        settings, resolved = load(data, {}, os.environ)
-        runner.require_valid_certificate(settings.server.tls_cert, settings.server.tls_key)
-    click.echo(format_settings(resolved))
-
-
-@main.group()
-def webhooks() -> None:
-    """Manage webhook deliveries."""
-
-
-@webhooks.command("retry-now")
-@data_option
-def retry_webhooks(data: Path) -> None:
-    """Retry all pending webhook deliveries now.
-
-    Use it after an outage of this host's network, instead of waiting for the retry schedule.
-
-    \b
-    Example:
-      imagehost webhooks retry-now --data /srv/imagehost
-    """  # noqa: D301 - the escape sequence is click's
-    with open_host(data) as host:
-        click.echo(f"Deliveries due now: {host.webhooks.retry_all_now()}")
-
-
-for command in (check, fsck, gc, import_images, users, keys, backup, restore_command, adopt_command, upgrade):
-    main.add_command(command)
-users.add_command(export_user)
-
-
-def format_settings(resolved: Iterable[ResolvedSetting]) -> str:
-    """Return settings as a TOML document, each with its source as a comment.
-
-    TOML has no null: a setting without a value is only a comment. So is one with a secret, without it.
-    """
-    # Top-level keys come before the first table, where TOML requires them.
-    by_section = sorted(resolved, key=lambda setting: _section(setting) != "")
-    lines: list[str] = []
-    for section, settings in groupby(by_section, _section):
-        if section:
-            lines += ["", f"[{section}]"]
-        for setting in settings:
-            name = setting.path.rpartition(".")[2]
-            line = f"{name} = {_toml_value(setting.shown)}  # {setting.origin}"
-            if setting.value is None:
-                line = f"# {name} is not set"
-            elif setting.shown != setting.value:
-                line = f"# {line}; with a secret"
-            lines.append(line)
-    return "\n".join(lines)
-
-
-def _section(setting: ResolvedSetting) -> str:
-    return setting.path.rpartition(".")[0]
-
-
-def _toml_value(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    if isinstance(value, str):
-        # JSON's escapes are TOML's too, but TOML also requires one for DEL.
-        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-    return str(value).lower() if isinstance(value, bool) else repr(value)
