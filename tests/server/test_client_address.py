@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from imagehost_core.limits import ip_address_key
 from imagehost_server.http.client_address import (
+    MAX_WARNINGS,
     MIN_CLIENTS,
     WINDOW_REQUESTS,
     Network,
     UntrustedProxyDetector,
     client_address,
+    resolve_client,
 )
 
 TRUSTED = (ip_network("127.0.0.1"), ip_network("2001:db8:ffff::/48"))
@@ -76,12 +78,12 @@ CDN = "203.0.113.7"
 
 def warnings_of(caplog: pytest.LogCaptureFixture, trusted: tuple[Network, ...], *values: str) -> list[str]:
     """Return the clients that are taken for proxies after some windows of requests with these headers."""
-    detector = UntrustedProxyDetector(trusted)
+    detector = UntrustedProxyDetector()
     for number in range(3 * WINDOW_REQUESTS):
         value = values[number % len(values)].encode()
         headers = [(b"x-forwarded-for", value)] if value else []
         scope: Any = {"client": ("127.0.0.1" if trusted else CDN, 9), "headers": headers}
-        detector.observe(scope)
+        detector.observe(*resolve_client(scope, trusted))
     return [record.fields["client"] for record in caplog.records]  # type: ignore[attr-defined]
 
 
@@ -91,9 +93,20 @@ VISITORS = tuple(f"198.51.100.{number}" for number in range(MIN_CLIENTS))
 def test_a_cdn_that_is_not_trusted_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     through_proxy = tuple(f"{visitor}, {CDN}" for visitor in VISITORS)
     assert warnings_of(caplog, TRUSTED, *through_proxy) == [CDN]
-    assert "IMAGEHOST_TRUSTED_PROXIES" in caplog.records[0].fields["advice"]  # type: ignore[attr-defined]
+    advice = caplog.records[0].fields["advice"]  # type: ignore[attr-defined]
+    assert "IMAGEHOST_TRUSTED_PROXIES" in advice
+    assert "forges" in advice
     caplog.clear()
     assert warnings_of(caplog, (), *VISITORS) == [CDN]
+
+
+def test_a_client_that_forges_the_header_does_not_hide_a_cdn(caplog: pytest.LogCaptureFixture) -> None:
+    detector = UntrustedProxyDetector()
+    peers = [f"192.0.2.{number}" for number in range(MAX_WARNINGS - 1)]
+    for peer in (*peers, *peers, CDN, "2001:db8::1", "2001:db8::2"):
+        for number in range(WINDOW_REQUESTS):
+            detector.observe(peer, VISITORS[number % MIN_CLIENTS])
+    assert [record.fields["client"] for record in caplog.records] == [*peers, CDN]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

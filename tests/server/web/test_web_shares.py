@@ -160,7 +160,7 @@ def test_a_password_opens_all_pages_of_its_share_only(
     assert visitor.get(path, headers=value).status_code == 404
 
 
-def test_attempts_at_a_password_are_limited_by_ip_address_as_those_to_sign_in(
+def test_wrong_passwords_are_limited_by_ip_address_as_those_of_signing_in(
     host: ImageHost, locked: AlbumShare
 ) -> None:
     settings = evolve(SETTINGS, limits=LimitSettings(sign_ins_per_minute=3, pages_per_minute=0))
@@ -169,10 +169,11 @@ def test_attempts_at_a_password_are_limited_by_ip_address_as_those_to_sign_in(
         serving(limited, settings) as origin,
         httpx2.Client(base_url=origin, timeout=PATIENCE, headers=HTML) as client,
     ):
+        passwords = [*[PASSWORD] * 4, *["wrong"] * 5]
         statuses = [
-            client.post(f"/s/{locked.token}", data={"password": "wrong"}).status_code for _ in range(5)
+            client.post(f"/s/{locked.token}", data={"password": each}).status_code for each in passwords
         ]
-        assert statuses == [403, 403, 403, 429, 429]
+        assert statuses == [303, 303, 303, 303, 403, 403, 403, 429, 429]
         refused = client.post(f"/s/{locked.token}", data={"password": PASSWORD})
         assert refused.status_code == 429
         assert int(refused.headers["retry-after"]) > 0

@@ -26,6 +26,8 @@ MIN_CLIENTS = 5
 
 MAX_NAMED = 64
 """Characters of an entry that `UntrustedProxyDetector` keeps: more than those of any IP address."""
+MAX_WARNINGS = 64
+"""Clients that a process warns of; each must send most of `WINDOW_REQUESTS` requests."""
 
 
 def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
@@ -40,11 +42,16 @@ def client_address(scope: HTTPScope, trusted: tuple[Network, ...]) -> str:
         scope: The request.
         trusted: Networks of trusted proxies.
     """
-    return (scope["client"] or ("", 0))[0] if not trusted else _resolve(scope, trusted)[0]
+    return (scope["client"] or ("", 0))[0] if not trusted else resolve_client(scope, trusted)[0]
 
 
-def _resolve(scope: HTTPScope, trusted: tuple[Network, ...]) -> tuple[str, str]:
-    """Return the IP address of the client, and the entry left of it, which it has sent or passed on."""
+def resolve_client(scope: HTTPScope, trusted: tuple[Network, ...]) -> tuple[str, str]:
+    """Return the IP address of the client, and the entry left of it, which it has sent or passed on.
+
+    Args:
+        scope: The request.
+        trusted: Networks of trusted proxies.
+    """
     client = (scope["client"] or ("", 0))[0]
     values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
     hops = [hop.strip().decode("latin-1") for value in values for hop in value.split(b",")]
@@ -57,28 +64,29 @@ def _resolve(scope: HTTPScope, trusted: tuple[Network, ...]) -> tuple[str, str]:
 
 
 class UntrustedProxyDetector:
-    """Logs once if one client is probably a proxy: it sends most requests, and names many clients in them.
+    """Logs which clients may be proxies: one sends most requests, and names many clients in them.
 
-    Behind a CDN whose networks are not trusted, all visitors share the limits of one IP address.
-
-    Args:
-        trusted: Networks of trusted proxies.
+    Behind a CDN whose networks are not trusted, all visitors share the limits of one IP address. A client
+    that forges `X-Forwarded-For` looks the same, so the advice is to compare with the list of the CDN.
     """
 
-    def __init__(self, trusted: tuple[Network, ...]) -> None:
-        self._trusted = trusted
-        self._is_done = False
+    def __init__(self) -> None:
+        self._warned = set[str]()
         self._begin()
 
     def _begin(self) -> None:
         self._requests = 0
         self._named: dict[str, list[str]] = {}
 
-    def observe(self, scope: HTTPScope) -> None:
-        """Take a request into account."""
-        if self._is_done:
+    def observe(self, client: str, named: str) -> None:
+        """Take a request into account.
+
+        Args:
+            client: The IP address of the client.
+            named: The client that it names, of `resolve_client`.
+        """
+        if len(self._warned) == MAX_WARNINGS:
             return
-        client, named = _resolve(scope, self._trusted)
         if named:
             self._named.setdefault(client, []).append(named[:MAX_NAMED])
         self._requests += 1
@@ -89,12 +97,15 @@ class UntrustedProxyDetector:
             self._begin()
 
     def _warn(self, client: str, count: int) -> None:
-        self._is_done = True
+        if client in self._warned:
+            return
+        self._warned.add(client)
         advice = (
-            "if it is a proxy or CDN, add its networks to IMAGEHOST_TRUSTED_PROXIES: its clients share limits"
+            "if its CDN or proxy lists this address, add the listed networks to IMAGEHOST_TRUSTED_PROXIES, as "
+            "its clients share limits; otherwise it forges X-Forwarded-For, and must not be trusted"
         )
         fields = {"client": client, "requests": WINDOW_REQUESTS, "named_clients": count, "advice": advice}
-        logger.warning("proxy is probably not trusted", extra={"fields": fields})
+        logger.warning("client names many others in X-Forwarded-For", extra={"fields": fields})
 
 
 def is_trusted_proxy(host: str, trusted: tuple[Network, ...]) -> bool:

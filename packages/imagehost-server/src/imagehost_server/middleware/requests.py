@@ -21,7 +21,7 @@ from imagehost_core.errors import ImageHostError, UnavailableError
 from imagehost_core.limits import Decision
 from imagehost_core.services.delivery import Blob
 from imagehost_server.auth.identity import rate_limit_headers
-from imagehost_server.http.client_address import UntrustedProxyDetector, client_address
+from imagehost_server.http.client_address import UntrustedProxyDetector, resolve_client
 from imagehost_server.http.response_body import WHOLE_BYTES, HeldBody, Spool, send_in_pieces
 from imagehost_server.http.responses import error_response
 from imagehost_server.metrics import FILES_COUNTED, UNROUTED, Recorder
@@ -91,7 +91,7 @@ class RequestMiddleware:
         self._spool = spool
         self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
-        self._proxies = UntrustedProxyDetector(self.trusted)
+        self._proxies = UntrustedProxyDetector()
         self.is_stopped = False
         self.access_log = AccessLog(is_on=log_access)
         self.in_progress = ConcurrencyLimiter(max_concurrent_requests_per_client)
@@ -107,8 +107,8 @@ class RequestMiddleware:
             return
         started, path = time.perf_counter(), scope["path"]
         request_id = self.new_request_id()
-        ip_address = client_address(scope, self.trusted)
-        self._proxies.observe(scope)
+        ip_address, named_client = resolve_client(scope, self.trusted)
+        self._proxies.observe(ip_address, named_client)
         state = scope.setdefault("state", {})
         state.update(request_id=request_id, ip_address=ip_address)
         body = RequestBody(scope, receive, drain_timeout=self._drain_timeout)
