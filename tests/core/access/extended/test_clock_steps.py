@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 
@@ -15,6 +16,7 @@ from tests.postgres import PostgresServer
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.db.repositories.leases import LeasedDelivery
+from imagehost_core.limits import Window
 from imagehost_core.models import Account
 from imagehost_core.settings import SQLITE, LimitSettings, RenderingSettings, WebhookSettings
 from imagehost_core.testing import DEFAULT_NOW, FrozenClock
@@ -83,6 +85,40 @@ def test_an_exhausted_minute_stays_exhausted_while_the_clock_is_an_hour_wrong_an
     assert host.rate_limiter.windows(account)[0].remaining == 0
     clock.advance(minutes=1)
     assert send(host, account, 9) == 5
+
+
+def test_attempts_with_the_right_password_are_refunded_down_to_0_also_below_a_limit_that_was_lowered(
+    host: ImageHost, clock: FrozenClock
+) -> None:
+    clock.advance(minutes=1)
+    store, key = host._context.rate_limits, f"refund/{next(_numbers)}"
+    high, low = (Window("sign_ins_per_minute", MINUTE, limit) for limit in (9, 3))
+    for _ in range(8):
+        store.admit(key, (high,))
+    counts = []
+    for _ in range(10):
+        store.refund(key, (low,))
+        counts.append(store.peek(key, (low,))[low.name])
+    assert counts == [7, 6, 5, 4, 3, 2, 1, 0, 0, 0]
+    store.refund(f"{key}/unknown", (low,))
+    store.admit(key, (low,))
+    clock.advance(minutes=1)
+    store.refund(key, (low,))
+    assert store.peek(key, (low,)) == {low.name: 0}
+
+
+def test_requests_beside_refunds_leave_the_exact_count(host: ImageHost, clock: FrozenClock) -> None:
+    clock.advance(minutes=1)
+    store, key = host._context.rate_limits, f"refund/{next(_numbers)}"
+    policy = (Window("sign_ins_per_minute", MINUTE, 1_000),)
+
+    def sign_in(_: int) -> None:
+        store.admit(key, policy)
+        store.refund(key, policy)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(sign_in, range(200)))
+    assert store.peek(key, policy) == {"sign_ins_per_minute": 0}
 
 
 def remaining(host: ImageHost, account: Account) -> dict[int, int]:

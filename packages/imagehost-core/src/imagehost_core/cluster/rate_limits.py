@@ -12,11 +12,29 @@ from datetime import datetime
 from itertools import count
 
 from imagehost_core._util.clock import Clock, from_micros, to_micros, utc_now
-from imagehost_core.db.engines.database import Database, Queryable, integer, text
+from imagehost_core.db.engines.database import Database, integer, text
 from imagehost_core.limits import DAY, Decision, RateLimitCounters, RateLimitPolicy, decide, first_hits
 
 _ADMIT = "SELECT admit_request(:key, :cost, :windows, :now) AS result"
-_LOCK = "SELECT key FROM rate_limits WHERE key = :key FOR UPDATE"
+_REFUND = """
+UPDATE rate_limits SET counters = counters || coalesce((
+    SELECT jsonb_object_agg(period ->> 0, (
+        SELECT jsonb_agg(
+            CASE WHEN CAST(counted ->> 0 AS bigint) = now_seconds - now_seconds % CAST(period ->> 1 AS bigint)
+            THEN jsonb_build_array(counted -> 0, greatest(0, CAST(counted ->> 1 AS bigint) - 1))
+            ELSE counted END
+            ORDER BY place
+        )
+        FROM jsonb_array_elements(counters -> (period ->> 0)) WITH ORDINALITY AS entries (counted, place)
+    ))
+    FROM jsonb_array_elements(CAST(:windows AS jsonb)) AS periods (period),
+        (SELECT coalesce(:now, CAST(1000000 * extract(epoch FROM clock_timestamp()) AS bigint)) / 1000000
+            AS now_seconds) AS clock
+    WHERE counters -> (period ->> 0) IS NOT NULL
+), '{}')
+WHERE key = :key
+RETURNING key
+"""
 _DELETE_UNUSED = """
 DELETE FROM rate_limits WHERE key IN (
     SELECT key FROM rate_limits WHERE last_day NOT BETWEEN :day - 1 AND :day + 1
@@ -41,12 +59,18 @@ class PostgresRateLimitStore(RateLimitCounters):
 
     def admit(self, key: str, policy: RateLimitPolicy, cost: int = 1) -> Decision:
         """Decide on a request, and count it if it is admitted, in one statement."""
-        if not any(window.limit for window in policy):
+        windows = [[window.name, window.seconds, window.limit] for window in policy if window.limit]
+        if not windows:
             return Decision(admitted=True)
-        hits, now = self._count(self._database, key, policy, cost)
+        row = self._database.fetch_one(
+            _ADMIT, {"key": key, "cost": cost, "windows": json.dumps(windows), "now": self._micros()}
+        )
+        assert row is not None
+        result = json.loads(text(row, "result"))
+        now = from_micros(result["now"])
         if next(self._requests) % _REQUESTS_BETWEEN_CLEANUPS == 0:
             self.delete_unused(now)
-        return decide(policy, hits, now, cost)
+        return decide(policy, result["hits"], now, cost)
 
     def try_admit(self, key: str, policy: RateLimitPolicy, cost: int = 1) -> Decision | None:
         """Return `None`: counting waits for the database. Without a limit, return the decision."""
@@ -55,19 +79,13 @@ class PostgresRateLimitStore(RateLimitCounters):
         return self.admit(key, policy, cost)
 
     def refund(self, key: str, policy: RateLimitPolicy) -> None:
-        """Count one request less, if each current window has any, while no other host counts."""
-        with self._database.transaction(blind=True) as transaction:
-            transaction.fetch_one(_LOCK, {"key": key})
-            hits = self._peek(transaction, key, policy)
-            if hits and all(hits.values()):
-                self._count(transaction, key, policy, -1)
+        """Count one request less in each current window that has any, in one statement."""
+        windows = json.dumps([[window.name, window.seconds] for window in policy if window.limit])
+        self._database.fetch_one(_REFUND, {"key": key, "windows": windows, "now": self._micros()})
 
     def peek(self, key: str, policy: RateLimitPolicy) -> dict[str, int]:
         """Return the number of requests that each current window has admitted, by window name."""
-        return self._peek(self._database, key, policy)
-
-    def _peek(self, queryable: Queryable, key: str, policy: RateLimitPolicy) -> dict[str, int]:
-        row = queryable.fetch_one(
+        row = self._database.fetch_one(
             "SELECT CAST(counters AS text) AS counters, "
             "coalesce(:now, CAST(1000000 * extract(epoch FROM clock_timestamp()) AS bigint)) AS now "
             "FROM rate_limits WHERE key = :key",
@@ -90,18 +108,6 @@ class PostgresRateLimitStore(RateLimitCounters):
         day = to_micros(now) // 1_000_000 // DAY
         with self._database.transaction(blind=True) as transaction:
             transaction.execute(_DELETE_UNUSED, {"day": day})
-
-    def _count(
-        self, queryable: Queryable, key: str, policy: RateLimitPolicy, cost: int
-    ) -> tuple[dict[str, int], datetime]:
-        """Add a cost to the current windows if all admit it; return their requests before, and the time."""
-        windows = [[window.name, window.seconds, window.limit] for window in policy if window.limit]
-        row = queryable.fetch_one(
-            _ADMIT, {"key": key, "cost": cost, "windows": json.dumps(windows), "now": self._micros()}
-        )
-        assert row is not None
-        result = json.loads(text(row, "result"))
-        return result["hits"], from_micros(result["now"])
 
     def _micros(self) -> int | None:
         return None if self._clock is None else to_micros(self._clock())

@@ -256,6 +256,7 @@ class AccountService:
 
         Raises:
             NotFoundError: There is no such account.
+            UnauthorizedError: The token that `account` or `operator` was authorized by is not valid any more.
             ForbiddenError: `operator` is no operator.
             ConflictError: The password has been changed since it was verified.
         """
@@ -303,7 +304,7 @@ class AccountService:
     def delete(self, account: AccountRef, *, operator: Account | None = None) -> DeletedAccount:
         """Delete an account with its images, albums, keys, sessions, webhooks and events; no event is sent.
 
-        It is suspended first. If the program ends before the deletion does, the next one goes on with it.
+        It is suspended first. If the program ends before the deletion does, the next call goes on with it.
 
         Args:
             account: The account, its id or its name.

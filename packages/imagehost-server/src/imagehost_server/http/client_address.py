@@ -101,7 +101,7 @@ class UntrustedProxyDetector:
             return
         self._warned.add(client)
         advice = (
-            "if its CDN or proxy lists this address, add the listed networks to IMAGEHOST_TRUSTED_PROXIES, as "
+            "if your CDN or proxy lists this address, add the listed networks to IMAGEHOST_TRUSTED_PROXIES: "
             "its clients share limits; otherwise it forges X-Forwarded-For, and must not be trusted"
         )
         fields = {"client": client, "requests": WINDOW_REQUESTS, "named_clients": count, "advice": advice}
