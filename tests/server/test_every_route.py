@@ -198,6 +198,25 @@ def test_a_private_image_and_a_sign_in_name_who_made_the_request(
     assert (line["code"], "account" in line) == (refused.json()["error"]["code"], False)
 
 
+@pytest.mark.parametrize("quality", ["80", "0"])
+def test_an_image_that_was_not_fetched_is_logged_without_the_query_of_its_url(
+    client: httpx2.Client, host: ImageHost, caplog: pytest.LogCaptureFixture, quality: str
+) -> None:
+    caplog.set_level("INFO", "imagehost.access")
+    token = host.keys.create(owner="admin").token
+    fields = {"image_url": "https://127.0.0.1/folder/a%20cat.png?token=secret", "quality": quality}
+    response = client.post(
+        "/v1/upload",
+        files={name: (None, value) for name, value in fields.items()},
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    assert response.status_code == 422
+    (line,) = [record for record in caplog.get_records("call") if record.msg == "upload failed"]
+    logged: dict[str, object] = line.fields  # type: ignore[attr-defined]
+    assert (logged["file"], logged["size"], logged["code"]) == ("a cat.png", 0, "VALIDATION_ERROR")
+    assert "secret" not in str(logged)
+
+
 def test_a_rejected_sign_in_tells_no_name(client: httpx2.Client, caplog: pytest.LogCaptureFixture) -> None:
     """It may be a password that was typed in the wrong place."""
     caplog.set_level("INFO", "imagehost.access")

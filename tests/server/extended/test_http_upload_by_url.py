@@ -12,7 +12,7 @@ import anyio
 import httpx2
 import pytest
 from tests.server.conftest import NO_LIMITS
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_client import Client, ValidationError
 from imagehost_core import ImageHost
@@ -202,7 +202,7 @@ def test_a_repeated_request_fetches_once(client: httpx2.Client, origin: Origin) 
     assert upload(client, origin.url("/other.png"), **key).status_code == 409
 
 
-def test_a_failed_fetch_is_counted_as_an_upload_that_failed(
+def test_a_failed_fetch_is_counted_and_logged_as_an_upload_that_failed(
     fetching: RunningServer, client: httpx2.Client, origin: Origin
 ) -> None:
     def count() -> float:
@@ -212,7 +212,14 @@ def test_a_failed_fetch_is_counted_as_an_upload_that_failed(
 
     before = count()
     upload(client, origin.url("/404"))
-    assert count() == before + 1
+    upload(client, origin.url("/cut"))
+    assert count() == before + 2
+    wait_until(lambda: "file=cut" in fetching.log.read_text("utf-8"))
+    lines = [line for line in fetching.log.read_text("utf-8").splitlines() if "upload failed" in line]
+    assert {line.split(" reason=")[0].partition(" file=")[2] for line in lines} >= {
+        "404 size=0 code=VALIDATION_ERROR",
+        f"cut size={len(make_image(64, 48))} code=VALIDATION_ERROR",
+    }
 
 
 def test_a_slow_origin_ends_the_upload(

@@ -191,7 +191,9 @@ def require_public_addresses(addresses: Iterable[str], *, allow_loopback: bool =
 
 
 def _invalid(url: str, expected: str) -> ValidationError:
-    return ValidationError.of("url", expected, quote_value(url))
+    # Errors are logged: a password and the query are secrets.
+    shown = re.sub("//[^/]*@", "//…@", url.partition("?")[0])
+    return ValidationError.of("url", expected, quote_value(shown))
 
 
 def _require_public_host(url: str, host: str) -> None:

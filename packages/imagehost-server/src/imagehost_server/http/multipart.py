@@ -15,7 +15,7 @@ from email.errors import MessageError
 from email.header import decode_header, make_header
 from enum import Enum
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from attrs import frozen
 from multipart import (  # type: ignore[import-untyped]
@@ -120,6 +120,14 @@ class _Parser(PushMultipartParser):  # type: ignore[misc]
         super()._on_segment_headerline(line)
 
 
+def url_filename(url: str) -> str:
+    """Return the path of a URL, of which the file has its name; the query may be secret."""
+    try:
+        return unquote(urlsplit(url.strip()).path)
+    except ValueError:
+        return ""
+
+
 class MultipartFormParser:
     """An incremental parser of an upload's form. `close` deletes the files that it has staged.
 
@@ -143,6 +151,7 @@ class MultipartFormParser:
         self._stack = ExitStack()
         self._part: _FilePart | _TextPart | None = None
         self._files: list[_FilePart] = []
+        self._fetched: StagedFile | None = None
         self._texts: list[_TextPart] = []
         self._text_bytes = 0
         self._ignored_files: list[FormKind] = []
@@ -205,9 +214,10 @@ class MultipartFormParser:
         url = dict(fields)[URL_FIELD].strip() if urls else None
         return ParsedForm(kinds[0], tuple(pair for pair in fields if pair[0] != URL_FIELD), uploaded, url)
 
-    def stage(self) -> StagedFile:
-        """Return an empty staged file, which `close` deletes."""
-        return self._stack.enter_context(self._stage())
+    def stage_fetched(self) -> StagedFile:
+        """Return an empty staged file for the image of a URL, which `close` deletes."""
+        self._fetched = self._stack.enter_context(self._stage())
+        return self._fetched
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:
@@ -216,8 +226,11 @@ class MultipartFormParser:
 
     @property
     def files(self) -> tuple[tuple[str | None, int], ...]:
-        """Names of the files that have been received, and the bytes of each."""
-        return tuple((part.filename, part.staged.size) for part in self._files)
+        """Names of the files that have been received, or of the one to be fetched, and the bytes of each."""
+        received = [(part.filename, part.staged.size) for part in self._files]
+        urls = [text for name, text in self.fields if name == URL_FIELD and text.strip()]
+        fetched = 0 if self._fetched is None else self._fetched.size
+        return (*received, *((url_filename(url), fetched) for url in urls))
 
     def _skip_preamble(self, chunk: bytes) -> bytes:
         """Return what is not part of the preamble.
@@ -247,7 +260,7 @@ class MultipartFormParser:
                 # The error comes at the end, together with those of later fields.
                 self._ignored_files.append(form)
                 return None
-            part = _FilePart(form, filename, self.stage())
+            part = _FilePart(form, filename, self._stack.enter_context(self._stage()))
             self._files.append(part)
             return part
         # Files of other names are ignored, as unknown text fields are by the upload options.

@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Annotated, Self
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 from attrs import asdict, evolve, frozen
@@ -45,6 +44,7 @@ from imagehost_server.http.multipart import (
     ParsedForm,
     UploadedFile,
     parse_form,
+    url_filename,
 )
 from imagehost_server.http.outgoing import Outgoing, UnreachableError
 from imagehost_server.http.responses import (
@@ -268,7 +268,7 @@ async def _fetch_files(
     Raises:
         ValidationError: The URL is not allowed, or there was no complete response in time.
     """
-    files = form.files if form.url is None else (await _fetch(request, form.url, parser.stage()),)
+    files = form.files if form.url is None else (await _fetch(request, form.url, parser.stage_fetched()),)
     request.scope["state"][FILES_COUNTED] = True
     return files
 
@@ -287,7 +287,7 @@ async def _fetch(request: ApiRequest, url: str, staged: StagedFile) -> UploadedF
         raise ValidationError(errors=[evolve(each, name=URL_FIELD) for each in error.errors]) from error
     except UnreachableError as error:
         raise ValidationError(errors=[FieldError(URL_FIELD, "an image", str(error))]) from error
-    return UploadedFile(unquote(urlsplit(endpoint.url).path), staged)
+    return UploadedFile(url_filename(endpoint.url), staged)
 
 
 async def _parse_options(request: ApiRequest, fields: Iterable[tuple[str, str]]) -> UploadOptions:
