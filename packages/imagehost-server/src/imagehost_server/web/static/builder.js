@@ -47,7 +47,9 @@ async function show() {
   }
   facts.textContent = texts.rendering;
   try {
-    const response = await fetch(url, { signal: controller.signal });
+    // As an element asks, for which `auto` decides; fetch asks for any type.
+    const headers = { Accept: "image/avif,image/webp,image/*,*/*;q=0.8" };
+    const response = await fetch(url, { signal: controller.signal, headers });
     if (!response.ok) {
       facts.textContent = describeFailure((await response.json()).error);
       return;
