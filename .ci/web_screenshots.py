@@ -1,4 +1,4 @@
-"""Make the screenshots of the web pages for the documentation, and measure the gallery.
+"""Make the pictures of README and the documentation by a running server, and measure the gallery.
 
 Usage: `uv run .ci/web_screenshots.py DIRECTORY`. Needs `chromium` and playwright. The images are drawn here.
 """
@@ -28,6 +28,14 @@ ROUNDS = 9
 PASSWORD = "correct horse battery staple"  # noqa: S105 - of a server of seconds
 VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
 MAX_BYTES = 60_000
+README_VIEWPORT: ViewportSize = {"width": 900, "height": 760}
+VARIANTS = {
+    "width": "w=320",
+    "cover": "w=160&h=160&fit=cover",
+    "contain": "w=160&h=160&fit=contain",
+    "small": "w=160",
+}
+"""The variants that the first page of the documentation shows, by the end of their file's name."""
 SIZES = ((900, 600), (600, 900), (800, 800), (1200, 600), (1000, 750))
 UNLIMITED = {
     f"IMAGEHOST_LIMITS_{name}_PER_{window}": "0"
@@ -99,6 +107,33 @@ def save(page: Page, target: Path) -> None:
     raise ValueError(f"expected at most {MAX_BYTES:,} bytes but {target} has {target.stat().st_size:,}")
 
 
+def save_variants(server: RunningServer, image_id: str, target: Path) -> None:
+    """Save the variants of the first page as they are sent."""
+    for name, parameters in VARIANTS.items():
+        response = httpx2.get(f"{server.origin}/img/{image_id}?{parameters}&fm=webp").raise_for_status()
+        (target / f"variant-{name}.webp").write_bytes(response.content)
+
+
+def save_readme(browser: Browser, page: Page, origin: str, image_id: str, target: Path) -> None:
+    """Save the gallery and the size builder side by side, from the tab of an account."""
+    gallery = browser.new_page(viewport=README_VIEWPORT)
+    gallery.goto(origin)
+    page.set_viewport_size(README_VIEWPORT)
+    page.goto(f"{origin}/images/{image_id}")
+    page.fill("#builder [name=w]", "480")
+    page.fill("#builder [name=h]", "480")
+    page.locator("#builder").scroll_into_view_if_needed()
+    page.evaluate("document.getElementById('builder').scrollIntoView()")
+    width, height = README_VIEWPORT["width"], README_VIEWPORT["height"]
+    picture = Image.new("RGB", (2 * width + 20, height), "white")
+    for number, tab in enumerate((gallery, page)):
+        tab.wait_for_load_state("networkidle")
+        picture.paste(Image.open(io.BytesIO(tab.screenshot())), (number * (width + 20), 0))
+    picture.save(target, "WEBP", quality=80, method=6)
+    page.set_viewport_size(VIEWPORT)
+    gallery.close()
+
+
 def measure(browser: Browser, url: str) -> None:
     """Print the paint times of the gallery, the sizes of its HTML and scripts, and its layout shifts.
 
@@ -160,6 +195,8 @@ def main() -> None:
                     for index in (0, 1, 2):
                         page.locator("#grid input").nth(index).click()
                 save(page, target / f"web-{name}.webp")
+            save_variants(server, image_id, target)
+            save_readme(browser, page, server.origin, image_id, target / "readme.webp")
             page.goto(f"{server.origin}/upload")
             files: list[FilePayload] = []
             for number in range(3):
