@@ -73,6 +73,10 @@ class DiscardingTransport(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Do nothing."""
 
+    def get_write_buffer_size(self) -> int:
+        """Return that nothing waits."""
+        return 0
+
     def pause_reading(self) -> None:
         """Do nothing."""
 

@@ -307,6 +307,11 @@ class LoopExecutor:
         self._clock = clock
         self._mean_seconds = self._in_threads_until = 0.0
 
+    @property
+    def is_on_loop(self) -> bool:
+        """Whether the next call runs on the event loop."""
+        return self._clock() >= self._in_threads_until
+
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Return the result of `call`."""
         started = self._clock()
@@ -362,6 +367,11 @@ class Executors:
         pool_threads = 2 * (rendering.processes + rendering.queue)
         self.variants = ThreadLimiter(rendering.processes + RESERVED_RENDERINGS)
         self.uploads = SharedThreadLimiter(pool_threads)
+
+    @property
+    def reads_on_loop(self) -> bool:
+        """Whether `reads` runs the next call on the event loop, so that it ends before anything else runs."""
+        return isinstance(self.reads, LoopExecutor) and self.reads.is_on_loop
 
     def threads_in_use(self) -> dict[str, int]:
         """Return the number of threads in use by the kind of work."""

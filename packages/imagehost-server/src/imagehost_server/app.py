@@ -44,6 +44,7 @@ from imagehost_server.middleware.requests import RequestMiddleware
 from imagehost_server.openapi.docs_page import ApiDescription, docs_asset
 from imagehost_server.routes import ROUTES
 from imagehost_server.routes.handler import ApiRequest, RouteHandler
+from imagehost_server.routes.reads import Read, Reads
 from imagehost_server.routes.service import ReadinessMonitor
 from imagehost_server.settings import HttpSettings, ServerSettings
 from imagehost_server.tracing import instrument
@@ -78,7 +79,7 @@ class Application:
 
     middleware: ASGIApp
     security: RequestMiddleware
-    fast_path: FastPath | None
+    fast_path: FastPath[Read] | None
     root_path: str
     connections: ConnectionTable
     http: HttpSettings
@@ -133,7 +134,8 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
         recorder=recorder,
         spool=spool,
     )
-    fast_path = FastPath(host, delivery, security, dispatcher.delivery_path)
+    reads = Reads(host, settings, executors, identity)
+    fast_path = FastPath(host, delivery, security, dispatcher.delivery_path, reads)
     untraced = LskyMiddleware(security, spool)
     middleware = instrument(untraced)
     http = settings.http

@@ -148,7 +148,24 @@ class IdentityMiddleware:
 
     async def _identify(self, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
         """Authenticate and count a request: on the event loop if neither has to wait, else in a thread."""
-        headers, ip_address = scope["headers"], str(scope["state"]["ip_address"])
+        identity = self.identify_cached(scope["headers"], str(scope["state"]["ip_address"]))
+        if identity.principal is None and identity.auth_error is None:
+            return await self._executors.database.run(self._authenticate, identity, scope)
+        decision = self.try_admit(identity, upload=_is_upload(scope))
+        if decision is None:
+            decision = await self._executors.database.run(self._admit, identity, scope)
+        return identity, decision
+
+    def identify_cached(self, headers: Iterable[tuple[bytes, bytes]], ip_address: str) -> RequestIdentity:
+        """Return the identity of a request by what is in memory, which never waits.
+
+        Args:
+            headers: Its headers.
+            ip_address: The IP address of its client.
+
+        Returns:
+            One without a principal and an error if only `ImageHost.authenticate` can tell.
+        """
         token, cookie, by_cookie, principal, error = "", None, False, None, None
         try:
             if b"authorization" not in dict(headers):
@@ -159,13 +176,14 @@ class IdentityMiddleware:
             error = no_token
         else:
             principal = self._host.keys.authenticate_cached(token)
-        identity = RequestIdentity(principal, error, by_cookie, token, ip_address)
-        if principal is None and error is None:
-            return await self._executors.database.run(self._authenticate, identity, scope)
-        decision = self._try_admit(identity, scope)
-        if decision is None:
-            decision = await self._executors.database.run(self._admit, identity, scope)
-        return identity, decision
+        return RequestIdentity(principal, error, by_cookie, token, ip_address)
+
+    def try_admit(self, identity: RequestIdentity, *, upload: bool = False) -> Decision | None:
+        """Decide on a request and count it; `None`, and nothing is counted, if that would have to wait."""
+        limiter = self._host.rate_limiter
+        if identity.principal is None:
+            return limiter.try_admit_unauthenticated(identity.ip_address)
+        return limiter.try_admit(identity.principal.account, upload=upload)
 
     def _authenticate(self, identity: RequestIdentity, scope: HTTPScope) -> tuple[RequestIdentity, Decision]:
         """Authenticate and count a request; blocking, in one call so that it needs one thread switch.
@@ -185,12 +203,6 @@ class IdentityMiddleware:
         if identity.principal is None:
             return limiter.admit_unauthenticated(identity.ip_address)
         return limiter.admit(identity.principal.account, upload=_is_upload(scope))
-
-    def _try_admit(self, identity: RequestIdentity, scope: HTTPScope) -> Decision | None:
-        limiter = self._host.rate_limiter
-        if identity.principal is None:
-            return limiter.try_admit_unauthenticated(identity.ip_address)
-        return limiter.try_admit(identity.principal.account, upload=_is_upload(scope))
 
 
 def _is_upload(scope: HTTPScope) -> bool:

@@ -1,4 +1,4 @@
-"""The HTTP fast path: responds to plain requests for images without parser, ASGI and tasks.
+"""The HTTP fast path: responds to plain requests for images and to reads without parser, ASGI and tasks.
 
 Most requests of an image host are GETs of variants in memory or in the page cache. For these, ASGI and
 the framework take most of the time: on one core, with 47 KB and 32 connections, the server sends 19,000 to
@@ -6,9 +6,9 @@ the framework take most of the time: on one core, with 47 KB and 32 connections,
 (`docs/decisions/0007-uvicorn-and-an-http-fast-path.md`).
 
 `serve.protocol` offers each request that arrives in one piece. The fast path responds with the functions of
-the slow path (`RequestMiddleware` and `DeliveryRoute`), or returns `None` without side effects; then the
-request takes the slow path. Every response is equal to that of the slow path, so the setting `http.fast_path`
-changes nothing but speed.
+the slow path (`RequestMiddleware`, `DeliveryRoute` and the handlers of `routes`), or returns `None` without
+side effects; then the request takes the slow path. Every response is equal to that of the slow path, so the
+setting `http.fast_path` changes nothing but speed.
 """
 
 from __future__ import annotations
@@ -17,20 +17,26 @@ import re
 import time
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from imagehost_core import ImageHost
-from imagehost_core.errors import ImageHostError
+from imagehost_core.errors import ImageHostError, RateLimitError
+from imagehost_core.limits import Decision
+from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.delivery.route import DeliveryRoute, ResponseStartCache, relevant_headers
-from imagehost_server.http.client_address import client_address, without_root
+from imagehost_server.http.client_address import resolve_client, without_root
 from imagehost_server.http.conditional import is_not_modified
 from imagehost_server.http.response_body import WHOLE_BYTES
+from imagehost_server.http.responses import RawResponse
 from imagehost_server.metrics import IMAGE_ROUTE
+from imagehost_server.middleware.access_log import access_fields
 from imagehost_server.middleware.header_checks import is_https, require_valid_request
 from imagehost_server.middleware.requests import RequestMiddleware
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
 
     from litestar.types import HTTPResponseStartEvent, HTTPScope
 
@@ -58,13 +64,11 @@ MAX_UNSENT_BYTES = 16 * 2**20
 
 SLOW_PATH_HEADERS = frozenset(
     (
-        b"authorization", b"content-length", b"expect", b"if-match", b"if-range", b"if-unmodified-since",
+        b"content-length", b"expect", b"if-match", b"if-range", b"if-unmodified-since",
         b"range", b"te", b"trailer", b"transfer-encoding", b"upgrade",
     )
 )  # fmt: skip
 """Headers of requests that are more than a plain GET or HEAD."""
-
-STATUS_LINES = {200: b"HTTP/1.1 200 OK\r\n", 304: b"HTTP/1.1 304 Not Modified\r\n"}
 
 
 class Peer(NamedTuple):
@@ -86,17 +90,53 @@ class _RequestHeaders(NamedTuple):
     if_none_match: str | None
     if_modified_since: str | None
     ip_address: str
+    named_client: str
     is_https: bool
+    received: RawHeaders
+    has_authorization: bool
 
 
-class FastPath:
-    """Responses for images in memory or in the page cache.
+class Read(Protocol):
+    """A read of the JSON API, by its path."""
+
+    @property
+    def route(self) -> str:
+        """The template of its path, as in the metrics."""
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the response may be large."""
+
+
+R = TypeVar("R", bound=Read)
+
+
+class Reads(Protocol[R]):
+    """The reads of the JSON API that need no thread, as `imagehost_server.routes.reads` has them."""
+
+    def find(self, path: str) -> R | None:
+        """Return the read that a path requests."""
+
+    def respond(
+        self,
+        read: R,
+        query: str,
+        headers: Iterable[tuple[bytes, bytes]],
+        ip_address: str,
+        state: MutableMapping[str, Any],
+    ) -> tuple[RawResponse, Decision] | None:
+        """Return the response, or `None` without side effects."""
+
+
+class FastPath(Generic[R]):
+    """Responses for images in memory or in the page cache, and for reads of the JSON API.
 
     Args:
         host: The host.
         route: Builds the same response starts as on the slow path.
         security: Validates, identifies and logs requests as on the slow path.
         delivery_path: Returns what follows the prefix of the delivery route, or `None` for another path.
+        reads: The reads of the JSON API.
 
     Attributes:
         unsent_bytes: The bytes of responses that wait for their clients, which `HttpProtocol` counts.
@@ -108,12 +148,14 @@ class FastPath:
         route: DeliveryRoute,
         security: RequestMiddleware,
         delivery_path: Callable[[str], str | None],
+        reads: Reads[R],
     ) -> None:
         self.unsent_bytes = 0
         self._host = host
         self._security = security
         self._recorder = security.recorder
         self._delivery_path = delivery_path
+        self._reads = reads
         self._root_path = host.settings.root_path
         self._not_modified_starts = ResponseStartCache(
             lambda resolved, *_: _encode_start(route.not_modified_start(resolved))
@@ -141,9 +183,15 @@ class FastPath:
         started = time.perf_counter()
         verb, received, query, fields = match.groups()
         method = verb.decode()
-        path, image_path = self._cached_paths(received)
-        headers = None if image_path is None else self._cached_headers(fields, peer)
-        if image_path is None or headers is None:
+        path, image_path, read = self._cached_paths(received)
+        headers = None if image_path is None and read is None else self._cached_headers(fields, peer)
+        if headers is None:
+            return None
+        if default_headers is not self._default_headers[0]:
+            self._default_headers = default_headers, _encode_headers(default_headers)
+        if read is not None and not (read.is_list and self._must_hold_little(peer)):
+            return self._respond_read(started, method, path, read, (query or b"").decode(), headers)
+        if image_path is None or headers.has_authorization:
             return None
         try:
             resolved = self._host.delivery.resolve_cached(
@@ -166,8 +214,6 @@ class FastPath:
             start = self._ok_starts.get(resolved, len(body), resolved.format_of(body))
             if method == "HEAD":
                 body = b""
-        if default_headers is not self._default_headers[0]:
-            self._default_headers = default_headers, _encode_headers(default_headers)
         request_id = self._security.new_request_id()
         common_headers = _encode_headers(self._security.common_headers(request_id, headers.is_https))
         seconds = time.perf_counter() - started
@@ -176,6 +222,36 @@ class FastPath:
         self._security.access_log.request(method, path, headers.ip_address, status, request_id, seconds)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
 
+    def _respond_read(
+        self, started: float, method: str, path: str, read: R, query: str, headers: _RequestHeaders
+    ) -> tuple[bytes, bytes] | None:
+        """Return the head and the body of the response to a read of the JSON API."""
+        security, ip_address, received = self._security, headers.ip_address, headers.received
+        try:
+            security.in_progress.release(security.in_progress.acquire(ip_address))
+        except RateLimitError:
+            return None
+        request_id = security.new_request_id()
+        state: dict[str, Any] = {"request_id": request_id}
+        responded = self._reads.respond(read, query, received, ip_address, state)
+        if responded is None:
+            return None
+        security.proxies.observe(ip_address, headers.named_client)
+        response, decision = responded
+        status, body = response.status, b"" if method == "HEAD" else response.body
+        lines = (
+            *response.raw_headers(),
+            *rate_limit_headers(decision),
+            *security.common_headers(request_id, headers.is_https),
+            *security.cors_headers(status, path, received),
+        )
+        seconds = time.perf_counter() - started
+        self._recorder.request(method, read.route, status, seconds, 0, len(body), request_id)
+        fields = access_fields(state)
+        security.access_log.request(method, path, ip_address, status, request_id, seconds, **fields)
+        head = b"%b%b%b\r\n" % (STATUS_LINE[status], self._default_headers[1], _encode_headers(lines))
+        return head, body
+
     def _must_hold_little(self, peer: Peer) -> bool:
         """Return whether a body must not be given to the transport as a whole.
 
@@ -183,10 +259,11 @@ class FastPath:
         """
         return peer.scheme == "https" or self.unsent_bytes > MAX_UNSENT_BYTES
 
-    def _parse_path(self, received: bytes) -> tuple[str, str | None]:
-        """Return a path without the root path, and what follows the prefix of the delivery route in it."""
+    def _parse_path(self, received: bytes) -> tuple[str, str | None, R | None]:
+        """Return a path without the root path, and what follows the delivery route's prefix, or its read."""
         path = without_root(received.decode(), self._root_path)
-        return path, self._delivery_path(path)
+        image_path = self._delivery_path(path)
+        return path, image_path, self._reads.find(path) if image_path is None else None
 
     def _parse_headers(self, fields: bytes, peer: Peer) -> _RequestHeaders | None:
         """Return the relevant headers, or `None` if the request needs the slow path."""
@@ -195,7 +272,7 @@ class FastPath:
         for name, value in headers:
             if name in SLOW_PATH_HEADERS or (name == b"connection" and value.lower() != b"keep-alive"):
                 return None
-        # The result is cached for all image URLs, so the path is left out; none of them is a probe's.
+        # The result is cached for all URLs, so the path is left out; none of them is a probe's.
         scope: HTTPScope = {  # type: ignore[typeddict-item]
             "http_version": "1.1",
             "method": "GET",
@@ -213,14 +290,16 @@ class FastPath:
             relevant.get(b"accept", ""),
             relevant.get(b"if-none-match"),
             relevant.get(b"if-modified-since"),
-            client_address(scope, self._security.trusted),
+            *resolve_client(scope, self._security.trusted),
             is_https(scope, self._security.trusted),
+            headers,
+            any(name == b"authorization" for name, _ in headers),
         )
 
 
 def _encode_start(start: HTTPResponseStartEvent) -> bytes:
     """Return the status line and the headers, without the final empty line."""
-    return STATUS_LINES[start["status"]] + _encode_headers(start["headers"])
+    return STATUS_LINE[start["status"]] + _encode_headers(start["headers"])
 
 
 def _encode_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

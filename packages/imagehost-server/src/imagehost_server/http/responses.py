@@ -67,11 +67,15 @@ class RawResponse:
 
     async def send(self, send: Send) -> None:
         """Send the response as ASGI messages."""
+        await send({"type": "http.response.start", "status": self.status, "headers": self.raw_headers()})
+        await send({"type": "http.response.body", "body": self.body, "more_body": False})
+
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers, with the length."""
         headers = list(_encode_headers(self.headers))
         if self.status != 304:  # Its length would be that of the body that is not sent (RFC 9110, 8.6).
             headers.append((b"content-length", b"%d" % len(self.body)))
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body, "more_body": False})
+        return headers
 
 
 @lru_cache(100)
@@ -247,14 +251,18 @@ class EncodedResponse(Response[bytes]):
         """Return the ASGI application that sends the response."""
         return cast("ASGIResponse", self._send)
 
+    @property
+    def raw(self) -> RawResponse:
+        """The response, with the cookies that a handler has set."""
+        if not self.cookies:
+            return self._response
+        cookies = (cookie.to_encoded_header() for cookie in self.cookies)
+        headers = ((name.decode(), value.decode("latin-1")) for name, value in cookies)
+        return evolve(self._response, headers=(*self._response.headers, *headers))
+
     # Litestar passes the arguments by name.
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
-        response = self._response
-        if self.cookies:
-            cookies = (cookie.to_encoded_header() for cookie in self.cookies)
-            headers = ((name.decode(), value.decode("latin-1")) for name, value in cookies)
-            response = evolve(response, headers=(*response.headers, *headers))
-        await response.send(send)
+        await self.raw.send(send)
 
 
 def to_litestar(response: RawResponse) -> Response[bytes]:

@@ -91,7 +91,7 @@ class RequestMiddleware:
         self._spool = spool
         self.cors_headers = cors_headers
         self.trusted = tuple(ip_network(entry) for entry in trusted_proxies)
-        self._proxies = UntrustedProxyDetector()
+        self.proxies = UntrustedProxyDetector()
         self.is_stopped = False
         self.access_log = AccessLog(is_on=log_access)
         self.in_progress = ConcurrencyLimiter(max_concurrent_requests_per_client)
@@ -108,7 +108,7 @@ class RequestMiddleware:
         started, path = time.perf_counter(), scope["path"]
         request_id = self.new_request_id()
         ip_address, named_client = resolve_client(scope, self.trusted)
-        self._proxies.observe(ip_address, named_client)
+        self.proxies.observe(ip_address, named_client)
         state = scope.setdefault("state", {})
         state.update(request_id=request_id, ip_address=ip_address)
         body = RequestBody(scope, receive, drain_timeout=self._drain_timeout)
