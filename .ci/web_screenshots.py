@@ -1,4 +1,4 @@
-"""Make the pictures of README and the documentation by a running server, and measure the gallery.
+"""Make the images of README and the documentation by a running server, and measure the gallery.
 
 Usage: `uv run .ci/web_screenshots.py DIRECTORY`. Needs `chromium` and playwright. The images are drawn here.
 """
@@ -122,14 +122,15 @@ def save_readme(browser: Browser, page: Page, origin: str, image_id: str, target
     page.goto(f"{origin}/images/{image_id}")
     page.fill("#builder [name=w]", "480")
     page.fill("#builder [name=h]", "480")
-    page.locator("#builder").scroll_into_view_if_needed()
+    page.locator("#builder-facts", has_text="480 × 480").wait_for()
+    page.click("#builder h2")
     page.evaluate("document.getElementById('builder').scrollIntoView()")
     width, height = README_VIEWPORT["width"], README_VIEWPORT["height"]
-    picture = Image.new("RGB", (2 * width + 20, height), "white")
+    whole = Image.new("RGB", (2 * width + 20, height), "white")
     for number, tab in enumerate((gallery, page)):
         tab.wait_for_load_state("networkidle")
-        picture.paste(Image.open(io.BytesIO(tab.screenshot())), (number * (width + 20), 0))
-    picture.save(target, "WEBP", quality=80, method=6)
+        whole.paste(Image.open(io.BytesIO(tab.screenshot())), (number * (width + 20), 0))
+    whole.save(target, "WEBP", quality=80, method=6)
     page.set_viewport_size(VIEWPORT)
     gallery.close()
 

@@ -23,7 +23,7 @@ from tests.outside.browser.conftest import NO_LIMITS, _Handler
 from tests.outside.browser.frameworks import FRAMEWORKS, Framework
 from tests.outside.packages import install_npm, node_of_the_environment
 from tests.shipped_files import ROOT, shipped
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_server.testing import RunningServer, environment, running
 
@@ -152,6 +152,7 @@ def test_a_page_of_a_framework_shows_images_in_sizes_that_exist_after_their_plac
     site: str, images: Images, context: BrowserContext
 ) -> None:
     page = context.new_page()
+    expected = pytest.approx([value + 30 for value in COLOUR], abs=25)
     held: list[Route] = []
     holds = True
     responses: dict[str, Response] = {}
@@ -159,14 +160,13 @@ def test_a_page_of_a_framework_shows_images_in_sizes_that_exist_after_their_plac
     page.on("response", lambda response: responses.update({response.url: response}))
     with page.expect_request("**/img/**"):
         page.goto(site, wait_until="domcontentloaded")
-    expected = [value + 30 for value in COLOUR]
     page.wait_for_function("document.images.length == 2")
-    assert colour_of_the_first_image(page) == pytest.approx(expected, abs=25)
+    wait_until(lambda: colour_of_the_first_image(page) == expected)
     holds = False
     for route in held:
         route.continue_()
     page.wait_for_function(SHOWN)
-    assert colour_of_the_first_image(page) == pytest.approx(expected, abs=25)
+    wait_until(lambda: colour_of_the_first_image(page) == expected)
     candidates = [candidate.split() for candidate in page.evaluate(CANDIDATES)]
     candidates = [each for each in candidates if each[0] != images.signed["url"]]
     assert len(candidates) >= 2
