@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from tests.waiting import PATIENCE
@@ -46,13 +47,22 @@ def install_npm(directory: Path, versions: Mapping[str, str], npm: Sequence[str]
     return directory / "node_modules"
 
 
-def install_python(directory: Path, versions: Mapping[str, str], overrides: Sequence[str] = ()) -> Path:
+def install_python(
+    directory: Path,
+    versions: Mapping[str, str],
+    overrides: Sequence[str] = (),
+    *,
+    sources: Sequence[Path] = (),
+    python: str = "",
+) -> Path:
     """Install PyPI packages into a new virtual environment; skip the test if that fails.
 
     Args:
         directory: Where to create the environment.
         versions: The packages and their versions.
         overrides: Requirements that replace those of the packages.
+        sources: Directories of packages to install from, too.
+        python: The version of Python that the environment has, such as `>=3.12`; by default any.
 
     Returns:
         The directory of their programs.
@@ -61,17 +71,30 @@ def install_python(directory: Path, versions: Mapping[str, str], overrides: Sequ
     if uv is None:
         pytest.skip(f"NOT TESTED with {', '.join(versions)}: uv is not installed")
     directory.mkdir(parents=True)
-    _install([uv, "venv", "--quiet", "--clear", str(directory)], directory)
+    version = ("--no-python-downloads", f"--python={python}") if python else ()
+    _install([uv, "venv", "--quiet", "--clear", *version, str(directory)], directory, _pyenv_variables())
     (directory / "overrides.txt").write_text("\n".join(overrides), encoding="utf-8")
     packages = [f"{name}=={version}" for name, version in versions.items()]
     flags = ("--quiet", f"--python={directory}/bin/python", f"--override={directory}/overrides.txt")
-    _install([uv, "pip", "install", *flags, *packages], directory)
+    _install([uv, "pip", "install", *flags, *packages, *map(str, sources)], directory)
     return directory / "bin"
 
 
-def _install(command: Sequence[str], directory: Path) -> None:
+def _pyenv_variables() -> dict[str, str]:
+    """Return the variables with which the commands of all versions of pyenv work, which fail by default."""
+    pyenv = shutil.which("pyenv")
+    if pyenv is None:
+        return {}
+    versions = subprocess.run([pyenv, "versions", "--bare"], capture_output=True, text=True, check=True)
+    return {"PYENV_VERSION": ":".join(versions.stdout.split())}
+
+
+def _install(
+    command: Sequence[str], directory: Path, further: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Run the command that installs programs, outside this workspace; skip the test if it fails."""
     variables = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    variables.update(further)
     try:
         subprocess.run(
             command,
