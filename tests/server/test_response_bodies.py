@@ -20,6 +20,7 @@ from tests.server.test_every_route import PAGES, ROUTES
 from tests.server.test_security_middleware import HOST, BodyChunks, scope_of
 
 from imagehost_core import ImageHost
+from imagehost_core.delivery_responses import PIECE_BYTES
 from imagehost_core.errors import InsufficientStorageError
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.storage.staging import StagedFile
@@ -28,7 +29,7 @@ from imagehost_server._executors import Executors
 from imagehost_server.app import Application, create_app
 from imagehost_server.auth.cookies import SESSION_COOKIE
 from imagehost_server.http import response_body
-from imagehost_server.http.response_body import PIECE_BYTES, WHOLE_BYTES, Spool
+from imagehost_server.http.response_body import WHOLE_BYTES, Spool
 from imagehost_server.metrics import IMAGE_ROUTE
 from imagehost_server.middleware.requests import RequestMiddleware
 from imagehost_server.settings import ServerSettings

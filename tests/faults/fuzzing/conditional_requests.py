@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from imagehost_server.http.conditional import UNSATISFIABLE, http_date, is_not_modified, parse_range
+from imagehost_core.conditional import UNSATISFIABLE, http_date, is_not_modified, parse_range
 
 SIZE = 1_000
 ETAG = '"0123456789abcdef"'

@@ -75,7 +75,7 @@ TARGETS: dict[str, Settings] = {
         1_024,
         (
             "imagehost_server.delivery.fast_path",
-            "imagehost_server.http.conditional",
+            "imagehost_core.conditional",
             "imagehost_server.middleware.requests",
         ),
     ),
@@ -86,7 +86,7 @@ TARGETS: dict[str, Settings] = {
         (*_TRANSFORMS, "imagehost_core.transform", "imagehost_core.services.delivery"),
     ),
     "webhook_urls": Settings(2_000, 2_000_000, 300, ("imagehost_core.webhooks",)),
-    "conditional_requests": Settings(2_000, 2_000_000, 300, ("imagehost_server.http.conditional",)),
+    "conditional_requests": Settings(2_000, 2_000_000, 300, ("imagehost_core.conditional",)),
     "cursors": Settings(2_000, 1_500_000, 512, ("imagehost_core.lists", "imagehost_core.lists", _FIELDS)),
     "thumbhashes": Settings(2_000, 1_000_000, 64, ("imagehost_client.urls",)),
     "events": Settings(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 _EXPORTS = {
     "_util.clock": "to_rfc3339 utc_now",
+    "delivery_app": "delivery_app delivery_wsgi_app",
     "errors": """
         BadRequestError BaseUrlError ConflictError FieldError ForbiddenError HostClosedError
         ImageHostError InsufficientStorageError InternalError NotFoundError PayloadTooLargeError
@@ -60,6 +61,7 @@ _MODULES = {name: module for module, names in _EXPORTS.items() for name in names
 if TYPE_CHECKING:
     # isort: off
     from imagehost_core._util.clock import to_rfc3339, utc_now
+    from imagehost_core.delivery_app import delivery_app, delivery_wsgi_app
     from imagehost_core.errors import (
         BadRequestError, BaseUrlError, ConflictError, FieldError, ForbiddenError, HostClosedError,
         ImageHostError, InsufficientStorageError, InternalError, NotFoundError, PayloadTooLargeError,
@@ -113,8 +115,8 @@ __all__ = [
     "SessionWithToken", "Settings", "Size", "SrcsetKeywords", "Transform", "TransformKeywords",
     "UnauthorizedError", "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords",
     "UploadOptions", "UploadSource", "UrlBuilder", "ValidationError", "Webhook", "WebhookChanges",
-    "WebhookDelivery", "WebhookRef", "WebhookWithSecret", "decide", "inspect", "parse_transform",
-    "plan", "render", "restore", "to_rfc3339", "utc_now",
+    "WebhookDelivery", "WebhookRef", "WebhookWithSecret", "decide", "delivery_app",
+    "delivery_wsgi_app", "inspect", "parse_transform", "plan", "render", "restore", "to_rfc3339", "utc_now",
 ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from litestar.enums import ScopeType
 from litestar.handlers import HTTPRouteHandler
 
 from imagehost_core import ImageHost
+from imagehost_core.delivery_responses import SHARED_HEADERS
 from imagehost_core.models import Account, Principal
 from imagehost_core.settings import SQLITE
 from imagehost_server._executors import Executors
@@ -33,7 +34,6 @@ from imagehost_server.http.responses import RawResponse, error_response, routing
 from imagehost_server.metrics import Recorder
 from imagehost_server.middleware.connections import ConnectionTable
 from imagehost_server.middleware.cors import (
-    DELIVERY_ERROR_HEADERS,
     CorsPolicy,
     RawHeaders,
     is_preflight,
@@ -120,7 +120,7 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
         """Return the CORS headers of a response; the delivery route sets those of images itself."""
         if dispatcher.delivery_path(path) is None:
             return cors_policy.response_headers(path, headers)
-        return DELIVERY_ERROR_HEADERS if status >= 400 else []
+        return SHARED_HEADERS if status >= 400 else []
 
     spool = Spool(host.uploads.stage, executors)
     security = RequestMiddleware(

@@ -20,6 +20,7 @@ from litestar.utils import normalize_path
 
 from imagehost_core import ImageHost
 from imagehost_core.authorization import authorize, require_permission
+from imagehost_core.delivery_responses import bearer_token
 from imagehost_core.errors import RateLimitError, UnauthorizedError
 from imagehost_core.limits import Decision
 from imagehost_core.models import Account, Principal
@@ -31,25 +32,6 @@ if TYPE_CHECKING:
     from litestar import Request
     from litestar.datastructures import State
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
-
-
-def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the bearer token of a request; the scheme is case-insensitive.
-
-    Raises:
-        UnauthorizedError: There is no `Authorization` header, several, or another scheme. The message never
-            contains the received value.
-    """
-    values = [value for name, value in headers if name == b"authorization"]
-    if len(values) != 1:
-        received = "several" if values else "none"
-        raise UnauthorizedError(
-            f"expected one Authorization header with a Bearer token but received {received}"
-        )
-    scheme, _, token = values[0].partition(b" ")
-    if scheme.lower() != b"bearer":
-        raise UnauthorizedError("expected the scheme Bearer for Authorization but received another")
-    return token.strip().decode("latin-1")
 
 
 PREFIXES = ("/v1/", "/integrations/")

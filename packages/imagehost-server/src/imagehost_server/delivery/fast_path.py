@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from imagehost_core import ImageHost
+from imagehost_core.conditional import is_not_modified
 from imagehost_core.errors import ImageHostError, RateLimitError
 from imagehost_core.limits import Decision
 from imagehost_server.auth.identity import rate_limit_headers
 from imagehost_server.delivery.route import DeliveryRoute, ResponseStartCache, relevant_headers
 from imagehost_server.http.client_address import resolve_client, without_root
-from imagehost_server.http.conditional import is_not_modified
 from imagehost_server.http.response_body import WHOLE_BYTES
 from imagehost_server.http.responses import RawResponse
 from imagehost_server.metrics import IMAGE_ROUTE
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from litestar.types import HTTPResponseStartEvent, HTTPScope
 
-    from imagehost_server.delivery.route import RawHeaders
+    from imagehost_core.delivery_responses import RawHeaders
 
 REQUEST = re.compile(
     # RFC 9112, 3: the method, a path without escapes, a query (RFC 3986, 3.3 and 3.4), the version;

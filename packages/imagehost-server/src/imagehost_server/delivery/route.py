@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
-from urllib.parse import quote
 from weakref import ref
 
 from imagehost_core import ImageHost
-from imagehost_core.cache_purges import cache_tag
-from imagehost_core.errors import (
-    FieldError,
-    ImageHostError,
-    UnauthorizedError,
-    quote_value,
+from imagehost_core.conditional import ByteRange
+from imagehost_core.delivery_responses import (
+    METHODS,
+    PRECONDITIONS,
+    PREFLIGHT_HEADERS,
+    DeliveryHeaders,
+    RawHeaders,
+    bearer_token,
+    has_current,
+    method_not_allowed,
+    requested_range,
 )
-from imagehost_core.formats import FORMATS, Format
+from imagehost_core.delivery_responses import RELEVANT_HEADERS as DELIVERY_HEADERS
+from imagehost_core.delivery_responses import relevant_headers as headers_of_names
+from imagehost_core.errors import ImageHostError, UnauthorizedError
+from imagehost_core.formats import Format
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
 from imagehost_core.services.delivery import ImageBlob, ResolvedImage
@@ -33,17 +40,9 @@ from imagehost_core.storage import MASTER
 from imagehost_core.storage.layout import shard
 from imagehost_server._executors import Executors
 from imagehost_server.auth.cookies import same_origin_session_cookie
-from imagehost_server.auth.identity import PRINCIPAL, bearer_token
-from imagehost_server.http.conditional import (
-    UNSATISFIABLE,
-    ByteRange,
-    http_date,
-    is_not_modified,
-    is_precondition_failed,
-    parse_range,
-)
+from imagehost_server.auth.identity import PRINCIPAL
 from imagehost_server.http.response_body import pieces_of
-from imagehost_server.http.responses import Headers, RawResponse, error_response, method_not_allowed
+from imagehost_server.http.responses import RawResponse, error_response
 from imagehost_server.metrics import IMAGE_ROUTE, Recorder
 
 if TYPE_CHECKING:
@@ -52,26 +51,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-RawHeaders = list[tuple[bytes, bytes]]
-
-METHODS = "GET, HEAD, OPTIONS"
-
 MAX_CACHED_STARTS = 10_000
 """Entries of a `ResponseStartCache`, of about 2 KB each."""
-
-PRECONDITIONS = {
-    b"if-match": ("If-Match", "the current entity tag or *"),
-    b"if-unmodified-since": ("If-Unmodified-Since", "the time of the last change or a later one"),
-}
-"""Headers by which a client wants one representation or none, in their order of precedence, with their names
-and expected values in errors."""
 
 PROXIED = b"x-forwarded-proto"
 """The header of requests that a proxy has sent."""
 
-RELEVANT_HEADERS = frozenset(
-    (b"accept", b"if-none-match", b"if-modified-since", b"range", b"if-range", PROXIED, *PRECONDITIONS)
-)
+RELEVANT_HEADERS = DELIVERY_HEADERS | {PROXIED}
 """Request headers that a response can depend on, in addition to those of credentials."""
 
 SENT_BY_SERVER = frozenset((b"range", *PRECONDITIONS))
@@ -79,37 +65,8 @@ SENT_BY_SERVER = frozenset((b"range", *PRECONDITIONS))
 
 NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
 
-SECURITY_HEADERS: RawHeaders = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"content-security-policy", b"default-src 'none'; sandbox"),
-]
-"""Headers of every image: browsers neither guess its type nor run scripts in it."""
-
-SHARED_HEADERS: RawHeaders = [
-    (b"cross-origin-resource-policy", b"cross-origin"),
-    (b"access-control-allow-origin", b"*"),
-]
-"""Headers of images that any client with the URL may get: pages of any origin may embed and read them."""
-
-RESTRICTED_HEADERS: RawHeaders = [(b"cross-origin-resource-policy", b"same-origin")]
-"""Headers of images for their owner only: browsers withhold them from pages of other origins."""
-
-PREFLIGHT = RawResponse(
-    204,
-    b"",
-    (
-        ("access-control-allow-origin", "*"),
-        ("access-control-allow-methods", METHODS),
-        (
-            "access-control-allow-headers",
-            "Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range",
-        ),
-        ("access-control-max-age", "86400"),
-        ("allow", METHODS),
-        ("cache-control", "no-store"),
-    ),
-)
-"""The response to `OPTIONS`: scripts of any origin may read images with `SHARED_HEADERS`."""
+PREFLIGHT = RawResponse(204, b"", PREFLIGHT_HEADERS)
+"""The response to `OPTIONS`."""
 
 
 class ResponseStartCache(Generic[T]):
@@ -164,15 +121,11 @@ class DeliveryRoute:
         self, host: ImageHost, executors: Executors, recorder: Recorder | None = None, *, listed: bool = True
     ) -> None:
         self._host = host
-        self._unlisted_headers = [] if listed else [(b"x-robots-tag", b"noindex")]
+        self._headers = DeliveryHeaders.of(host.settings, listed=listed)
         self._recorder = recorder or Recorder()
         self._executors = executors
-        ages = host.settings.delivery
-        cache_control = f"public, max-age={ages.max_age_seconds}, s-maxage={ages.shared_max_age_seconds}"
-        self._cache_control = cache_control.encode()
-        extra = host.settings.purge.tag_header
-        self._tag_headers = [b"cache-tag", *([extra.lower().encode()] if extra else ())]
-        self._accel_redirect = ages.accel_redirect if host.settings.storage.url == FOLDER else None
+        is_folder = host.settings.storage.url == FOLDER
+        self._accel_redirect = host.settings.delivery.accel_redirect if is_folder else None
         self._not_modified_starts = ResponseStartCache(lambda resolved, *_: self.not_modified_start(resolved))
         self._ok_starts = ResponseStartCache(self.ok_start)
 
@@ -194,9 +147,7 @@ class DeliveryRoute:
             else:
                 raise method_not_allowed(METHODS, scope["method"])
         except ImageHostError as error:
-            response = error_response(error, scope["state"])
-            headers = (*response.headers, *_error_headers(error))
-            await RawResponse(response.status, response.body, headers).send(send)
+            await error_response(error, scope["state"]).send(send)
 
     async def _deliver(self, path: str, scope: HTTPScope, receive: Receive, send: Send) -> None:
         headers = relevant_headers(scope["headers"])
@@ -213,10 +164,7 @@ class DeliveryRoute:
             resolved = await self._executors.database.run(
                 self._host.delivery.resolve, path, query, accept=accept, viewer=viewer
             )
-        validators = resolved.etag, resolved.last_modified
-        if is_precondition_failed(*validators, *map(headers.get, PRECONDITIONS)):
-            raise _precondition_failed(headers)
-        if is_not_modified(*validators, headers.get(b"if-none-match"), headers.get(b"if-modified-since")):
+        if has_current(resolved, headers):
             self._recorder.lookup("client")
             await send(self._not_modified_starts.get(resolved, 0, resolved.format))
             await send(NO_BODY)
@@ -247,7 +195,7 @@ class DeliveryRoute:
         if blob is None:
             return
         try:
-            await self._send(blob, headers, scope["method"] == "HEAD", send)
+            await self._send(blob, headers, scope["method"], send)
         finally:
             blob.close()
 
@@ -258,22 +206,16 @@ class DeliveryRoute:
             delivery.is_upright, image
         )
 
-    async def _send(self, blob: ImageBlob, headers: dict[bytes, str], head: bool, send: Send) -> None:
+    async def _send(self, blob: ImageBlob, headers: dict[bytes, str], method: str, send: Send) -> None:
         resolved = blob.resolved
-        # RFC 9110, 14.2: Range is defined for GET only.
-        range_header = None if head else headers.get(b"range")
-        byte_range = parse_range(
-            blob.size, resolved.etag, resolved.last_modified, range_header, headers.get(b"if-range")
-        )
-        if byte_range is UNSATISFIABLE:
-            raise RangeError(blob.size)
+        byte_range = requested_range(blob, method, headers)
         start = (
             self._ok_starts.get(resolved, blob.size, blob.format)
             if byte_range is None
             else self.partial_start(blob, byte_range)
         )
         await send(start)
-        if head:
+        if method == "HEAD":
             await send(NO_BODY)
         elif blob.data is not None:
             body = blob.data if byte_range is None else blob.data[byte_range.start : byte_range.stop]
@@ -289,20 +231,15 @@ class DeliveryRoute:
 
     def not_modified_start(self, resolved: ResolvedImage) -> HTTPResponseStartEvent:
         """Return the start of a 304 response."""
-        return _start(304, self._validators(resolved))
+        return _start(304, self._headers.not_modified(resolved))
 
     def ok_start(self, resolved: ResolvedImage, size: int, fmt: Format) -> HTTPResponseStartEvent:
         """Return the start of a 200 response with `size` bytes of a format."""
-        length = (b"content-length", b"%d" % size)
-        return _start(200, [*self._validators(resolved), *_content_headers(resolved, fmt), length])
+        return _start(200, self._headers.ok(resolved, size, fmt))
 
     def partial_start(self, blob: ImageBlob, byte_range: ByteRange) -> HTTPResponseStartEvent:
         """Return the start of a 206 response with a part of the bytes."""
-        content_range = b"bytes %d-%d/%d" % (byte_range.start, byte_range.stop - 1, blob.size)
-        length = b"%d" % (byte_range.stop - byte_range.start)
-        part = [(b"content-range", content_range), (b"content-length", length)]
-        content = _content_headers(blob.resolved, blob.format)
-        return _start(206, [*self._validators(blob.resolved), *content, *part])
+        return _start(206, self._headers.partial(blob, byte_range))
 
     def accel_start(self, resolved: ResolvedImage) -> HTTPResponseStartEvent:
         """Return the start of a 200 response for which nginx sends the master."""
@@ -310,19 +247,6 @@ class DeliveryRoute:
         path = f"{self._accel_redirect}{shard(image_id)}/{image_id}/{MASTER}"
         headers = self.ok_start(resolved, 0, resolved.format)["headers"]
         return _start(200, [*headers, (b"x-accel-redirect", path.encode())])
-
-    def _validators(self, resolved: ResolvedImage) -> RawHeaders:
-        """Return the headers that 200 and 304 have in common (RFC 9110, 15.4.5)."""
-        return [
-            (b"etag", resolved.etag.encode()),
-            (b"last-modified", http_date(resolved.last_modified).encode()),
-            (b"cache-control", self._cache_control if resolved.is_public else b"private, no-store"),
-            *((name, cache_tag(resolved.image.id).encode()) for name in self._tag_headers),
-            *SECURITY_HEADERS,
-            *(RESTRICTED_HEADERS if resolved.is_restricted else SHARED_HEADERS),
-            *([(b"vary", b"Accept")] if resolved.varies else ()),
-            *self._unlisted_headers,
-        ]
 
     async def _viewer(self, scope: HTTPScope) -> Account | None:
         """Return the account of the request's token, or `None` without a valid token and scope.
@@ -342,70 +266,9 @@ class DeliveryRoute:
         return principal.account if Scope.IMAGES_READ in principal.scopes else None
 
 
-class PreconditionFailedError(ImageHostError):
-    """The image is not the one that `If-Match` or `If-Unmodified-Since` names (RFC 9110, 15.5.13)."""
-
-    code = "BAD_REQUEST"
-    status = 412
-    default_message = "The image has changed"
-
-
-class RangeError(ImageHostError):
-    """The requested range begins beyond the end (RFC 9110, 15.5.17).
-
-    Args:
-        size: The size of the image, in bytes.
-    """
-
-    code = "BAD_REQUEST"
-    status = 416
-    default_message = "The range cannot be had"
-
-    def __init__(self, size: int) -> None:
-        super().__init__(f"expected a range within {size} bytes for Range but received one beyond them")
-        self.size = size
-
-
-def _precondition_failed(headers: Mapping[bytes, str]) -> PreconditionFailedError:
-    header = next(header for header in PRECONDITIONS if header in headers)
-    return PreconditionFailedError(errors=[FieldError(*PRECONDITIONS[header], quote_value(headers[header]))])
-
-
-def _error_headers(error: ImageHostError) -> Headers:
-    """Return the headers of an error response in addition to `JSON_HEADERS`."""
-    if isinstance(error, RangeError):
-        return (("content-range", f"bytes */{error.size}"),)
-    return ()
-
-
 def relevant_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
-    """Return `RELEVANT_HEADERS` by name, repeated ones joined as lists (RFC 9110, 5.3)."""
-    relevant: dict[bytes, str] = {}
-    for name, value in headers:
-        if name in RELEVANT_HEADERS:
-            text = value.decode("latin-1")
-            relevant[name] = f"{relevant[name]}, {text}" if name in relevant else text
-    return relevant
-
-
-def _content_headers(resolved: ResolvedImage, fmt: Format) -> RawHeaders:
-    return [
-        (b"content-type", FORMATS[fmt].media_type.encode()),
-        (b"content-disposition", content_disposition(resolved.filename(fmt))),
-        (b"accept-ranges", b"bytes"),
-    ]
-
-
-def content_disposition(filename: str, kind: str = "inline") -> bytes:
-    """Return `inline` or `attachment` with a file name, in ASCII and if necessary in UTF-8 too.
-
-    RFC 6266, appendix D: some clients know the first form only.
-    """
-    ascii_name = "".join(char if " " <= char <= "~" and char not in '"\\%' else "_" for char in filename)
-    text = f'{kind}; filename="{ascii_name}"'
-    if ascii_name != filename:
-        text += f"; filename*=UTF-8''{quote(filename, safe='')}"
-    return text.encode("ascii")
+    """Return `RELEVANT_HEADERS` by name."""
+    return headers_of_names(headers, RELEVANT_HEADERS)
 
 
 def _start(status: int, headers: RawHeaders) -> HTTPResponseStartEvent:

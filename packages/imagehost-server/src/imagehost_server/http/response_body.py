@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, frozen
 
+from imagehost_core.delivery_responses import PIECE_BYTES
 from imagehost_core.errors import ImageHostError
 from imagehost_core.services.delivery import Blob
 from imagehost_core.storage.staging import StagedFile
@@ -23,8 +24,6 @@ from imagehost_server._executors import Executors, ThreadLimiter
 if TYPE_CHECKING:
     from litestar.types import HTTPResponseBodyEvent, Send
 
-PIECE_BYTES = 32 * 2**10
-"""Bytes of a body that are sent at a time: what a client that reads nothing occupies."""
 WHOLE_BYTES = 64 * 2**10
 """The largest body that is sent as a whole."""
 SPOOL_SECONDS = 0.1

@@ -19,16 +19,20 @@ from litestar import Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from msgspec import Struct
 
+from imagehost_core.delivery_responses import (
+    JSON_HEADERS,
+    Headers,
+    error_dict,
+    error_headers,
+    method_not_allowed,
+)
 from imagehost_core.errors import (
     BY_CODE,
     BadRequestError,
-    ConflictError,
     ImageHostError,
     InternalError,
-    MethodNotAllowedError,
     NotFoundError,
     RateLimitError,
-    UnauthorizedError,
     UnavailableError,
     quote_value,
 )
@@ -47,14 +51,6 @@ _repeat_at: dict[str, float] = {}
 
 R = TypeVar("R", bound=attrs.AttrsInstance)
 T = TypeVar("T")
-Headers = tuple[tuple[str, str], ...]
-
-JSON_HEADERS: Headers = (
-    ("content-type", "application/json"),
-    ("cache-control", "no-store"),
-    ("x-content-type-options", "nosniff"),
-)
-"""Headers of every JSON response. It is specific to the caller, so it must not be cached."""
 
 
 @frozen
@@ -73,7 +69,8 @@ class RawResponse:
     def raw_headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers, with the length."""
         headers = list(_encode_headers(self.headers))
-        if self.status != 304:  # Its length would be that of the body that is not sent (RFC 9110, 8.6).
+        # RFC 9110, 8.6: 204 has none, and that of 304 would be of the body that is not sent.
+        if self.status not in (204, 304):
             headers.append((b"content-length", b"%d" % len(self.body)))
         return headers
 
@@ -125,7 +122,7 @@ def error_response(error: Exception, state: MutableMapping[str, Any]) -> RawResp
     """
     api_error = refuse(error, state)
     body = _encode({"success": False, "error": error_dict(api_error)})
-    return RawResponse(api_error.status, body, (*JSON_HEADERS, *_error_headers(api_error)))
+    return RawResponse(api_error.status, body, (*JSON_HEADERS, *error_headers(api_error)))
 
 
 def refuse(error: Exception, state: MutableMapping[str, Any]) -> ImageHostError:
@@ -138,11 +135,6 @@ def refuse(error: Exception, state: MutableMapping[str, Any]) -> ImageHostError:
     api_error = state[REFUSAL] = to_api_error(error)
     log_cause(api_error, error, str(state["request_id"]))
     return api_error
-
-
-def error_dict(error: ImageHostError) -> dict[str, str]:
-    """Return the members of an error in a response."""
-    return {"code": error.code, "message": error.message, "details": error.details}
 
 
 def to_api_error(error: Exception) -> ImageHostError:
@@ -191,22 +183,6 @@ def routing_error(error: Exception, method: str, path: str) -> Exception:
         allowed = {name.strip() for name in (error.headers or {}).get("allow", "").split(",")}
         return method_not_allowed(", ".join(sorted(allowed)), method)
     return error
-
-
-def method_not_allowed(allowed: str, method: str) -> MethodNotAllowedError:
-    """Return the error for a method that is not among the allowed ones, separated by commas."""
-    details = f"expected one of {allowed} but received {quote_value(method)[1:-1]}"
-    return MethodNotAllowedError(details, allowed=allowed)
-
-
-def _error_headers(api_error: ImageHostError) -> Headers:
-    if isinstance(api_error, UnauthorizedError):
-        return (("www-authenticate", "Bearer"),)
-    if isinstance(api_error, RateLimitError | UnavailableError | ConflictError) and api_error.retry_after:
-        return (("retry-after", str(api_error.retry_after)),)
-    if isinstance(api_error, MethodNotAllowedError) and api_error.allowed:
-        return (("allow", api_error.allowed),)
-    return ()
 
 
 class Success(Struct, Generic[T]):

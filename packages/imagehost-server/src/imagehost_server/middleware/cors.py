@@ -54,12 +54,6 @@ PRIVATE_PATHS = ("session", "sessions", "keys", "accounts", "account/password", 
 
 _SHARED_PATH = re.compile(rf"(/api)?/v1(?!/({'|'.join(PRIVATE_PATHS)})(/|$))(/.*)?", re.DOTALL)
 
-DELIVERY_ERROR_HEADERS: RawHeaders = [
-    (b"access-control-allow-origin", b"*"),
-    (b"cross-origin-resource-policy", b"cross-origin"),
-]
-"""Headers of the delivery route's errors, whatever the origins: they do not reveal anything."""
-
 
 class CorsPolicy:
     """The CORS headers of the JSON API.

@@ -18,9 +18,10 @@ from litestar.params import FromPath
 from litestar.response import File
 from swagger_ui_bundle import swagger_ui_path
 
+from imagehost_core.delivery_responses import JSON_HEADERS
 from imagehost_core.errors import NotFoundError
 from imagehost_server.auth.identity import DOCS_ASSETS
-from imagehost_server.http.responses import JSON_HEADERS, RawResponse
+from imagehost_server.http.responses import RawResponse
 from imagehost_server.openapi.document import document
 
 _SWAGGER_UI = Path(str(swagger_ui_path))

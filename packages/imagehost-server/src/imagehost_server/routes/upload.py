@@ -13,6 +13,7 @@ from attrs import asdict, evolve, frozen
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from imagehost_core.delivery_responses import error_dict
 from imagehost_core.endpoints import parse_endpoint_url, require_public_address
 from imagehost_core.errors import (
     ErrorCollector,
@@ -51,7 +52,6 @@ from imagehost_server.http.responses import (
     RawResponse,
     Success,
     envelope,
-    error_dict,
     log_cause,
     success_response,
     to_api_error,

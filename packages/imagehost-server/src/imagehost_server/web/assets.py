@@ -20,8 +20,9 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
+from imagehost_core.delivery_responses import Headers
 from imagehost_core.errors import NotFoundError
-from imagehost_server.http.responses import Headers, RawResponse, to_litestar
+from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.routes.handler import ApiRequest
 from imagehost_server.settings import WebSettings
 from imagehost_server.web.presentation import accent_styles, ratio_styles

@@ -8,7 +8,7 @@ from typing import Any
 
 from litestar import Response
 
-from imagehost_server.http.conditional import http_date, is_not_modified
+from imagehost_core.conditional import http_date, is_not_modified
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page_headers import page_headers
 from imagehost_server.web.request import WebRequest

@@ -10,6 +10,7 @@ from litestar import Response
 from litestar.params import FromPath
 from litestar.response import Stream
 
+from imagehost_core.delivery_responses import PIECE_BYTES, content_disposition
 from imagehost_core.errors import (
     ForbiddenError,
     NotFoundError,
@@ -19,8 +20,7 @@ from imagehost_core.ids import AlbumId, ImageId
 from imagehost_core.models import Album, Image, PublicAlbum
 from imagehost_core.services.delivery import Blob
 from imagehost_core.transform import Transform
-from imagehost_server.delivery.route import content_disposition
-from imagehost_server.http.response_body import PIECE_BYTES, pieces_of
+from imagehost_server.http.response_body import pieces_of
 from imagehost_server.middleware.response_cut import cut_response
 from imagehost_server.web.page import page
 from imagehost_server.web.page_headers import page_headers

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from imagehost_server.http.conditional import (
+from imagehost_core.conditional import (
     UNSATISFIABLE,
     ByteRange,
     http_date,
