@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.core.workers.image_uploads import heavy
 
 from imagehost_core.workers.executor import ImageExecutor, TaskCall
 
@@ -54,7 +55,7 @@ def run_task() -> RunTask:
     ) -> str:
         call = TaskCall("act", (action,), str, lambda _result: 1)
         result, blobs = executor.run(
-            call, io.BytesIO(data), len(data), timeout_seconds=timeout_seconds, receive=b"".join
+            call, io.BytesIO(data), len(data), heavy(timeout_seconds), receive=b"".join
         )
         assert blobs == [data]
         return result

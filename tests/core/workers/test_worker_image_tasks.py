@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from tests.core.workers.image_uploads import ingest
+from tests.core.workers.image_uploads import heavy, ingest
 from tests.unusual_files import png_of_samples
 
 from imagehost_core.errors import InternalError, ValidationError
@@ -59,7 +59,7 @@ def test_a_variant_of_any_format_is_rendered_from_any_master(
 ) -> None:
     data, size = image(stored), Size(30, 20)
     job = RenderJob(Plan(size, ORIGIN, ORIGIN, size), fmt, 80 if FORMATS[fmt].has_quality else None)
-    result, variant = executor.render(job, stored, io.BytesIO(data), len(data), timeout_seconds=60)
+    result, variant = executor.render(job, stored, io.BytesIO(data), len(data), heavy())
     assert result.size == size
     with Image.open(io.BytesIO(variant)) as opened:
         assert (opened.format, opened.size) == (fmt.name, (30, 20))
@@ -105,7 +105,7 @@ def test_chunks_of_a_png_need_nothing_that_the_sandbox_denies(
     assert result.size == Size(2, 1)
     steps = Plan(result.size, ORIGIN, ORIGIN, result.size)
     assert executor.render(
-        RenderJob(steps, Format.PNG, None), Format.PNG, io.BytesIO(data), len(data), timeout_seconds=60
+        RenderJob(steps, Format.PNG, None), Format.PNG, io.BytesIO(data), len(data), heavy()
     )
 
 
@@ -120,7 +120,7 @@ def test_a_damaged_source_of_a_render_is_an_internal_error_with_its_cause(execut
     data = image(Format.JPEG)
     job = RenderJob(Plan(Size(9, 6), ORIGIN, ORIGIN, Size(9, 6)), Format.PNG, None)
     with pytest.raises(InternalError) as caught:
-        executor.render(job, Format.JPEG, io.BytesIO(data), len(data) // 2, timeout_seconds=60)
+        executor.render(job, Format.JPEG, io.BytesIO(data), len(data) // 2, heavy())
     assert "DamagedSourceError" in str(caught.value.__cause__)
 
 

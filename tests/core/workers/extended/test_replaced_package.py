@@ -14,7 +14,7 @@ import imagehost_core
 PROGRAM = """
 import io, logging, sys, threading
 from pathlib import Path
-from tests.core.workers.image_uploads import ingest
+from tests.core.workers.image_uploads import heavy, ingest
 from tests.waiting import wait_until
 import imagehost_core
 from imagehost_core.formats import Format
@@ -33,12 +33,12 @@ into.mkdir()
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
 
 def hold():
-    executor.ingest(IngestJob(Format.PNG), Held(data), len(data), timeout_seconds=600, into=into)
+    executor.ingest(IngestJob(Format.PNG), Held(data), len(data), heavy(600), into=into)
     print("first stored")
 
 def upload():
     for _ in range(3):
-        ingest(executor, IngestJob(Format.PNG), data, timeout_seconds=600)
+        ingest(executor, IngestJob(Format.PNG), data, heavy(600))
     print("others stored")
 
 with ImageExecutor(2, max_tasks_per_worker=2) as executor:

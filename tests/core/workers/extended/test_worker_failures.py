@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from tests.core.workers.image_uploads import ingest
+from tests.core.workers.image_uploads import heavy, ingest
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError, ValidationError
 from imagehost_core.formats import Format
@@ -32,15 +32,13 @@ LIMITS = SandboxLimits(memory_bytes=2**29)
 def upload(
     executor: ImageExecutor, data: bytes, *, timeout_seconds: float = 60
 ) -> tuple[IngestResult, list[bytes]]:
-    return ingest(executor, UPLOAD, data, timeout_seconds=timeout_seconds)
+    return ingest(executor, UPLOAD, data, heavy(timeout_seconds))
 
 
 def render(
     executor: ImageExecutor, data: bytes, *, timeout_seconds: float = 60
 ) -> tuple[RenderResult, bytes]:
-    return executor.render(
-        THUMBNAIL, Format.WEBP, io.BytesIO(data), len(data), timeout_seconds=timeout_seconds
-    )
+    return executor.render(THUMBNAIL, Format.WEBP, io.BytesIO(data), len(data), heavy(timeout_seconds))
 
 
 def test_an_upload_returns_its_blobs(make_executor: MakeExecutor) -> None:
@@ -102,7 +100,7 @@ def test_an_upload_that_may_need_more_memory_than_the_budget_says_so_and_not_a_t
     executor = make_executor(memory=MemorySettings(total_bytes=2**30))
     allowed = 2**30 - LIGHT_MEMORY_BYTES
     with pytest.raises(ValidationError) as caught:
-        ingest(executor, UPLOAD, b"image", timeout_seconds=60, cost=Cost(Lane.HEAVY, 2**31))
+        ingest(executor, UPLOAD, b"image", Cost(Lane.HEAVY, 2**31).request(60))
     assert caught.value.details == (
         f"expected an image that can be processed with {allowed} bytes of memory "
         "(IMAGEHOST_RENDERING_MEMORY_BUDGET_BYTES) for the file but received one that needs more"
@@ -180,7 +178,7 @@ def test_every_failure_has_an_error(
 
 
 def test_each_blob_of_an_upload_can_be_written_to_a_file(make_executor: MakeExecutor, tmp_path: Path) -> None:
-    result, paths = make_executor().ingest(UPLOAD, io.BytesIO(b"image"), 5, timeout_seconds=60, into=tmp_path)
+    result, paths = make_executor().ingest(UPLOAD, io.BytesIO(b"image"), 5, heavy(), into=tmp_path)
     assert len(paths) == 1 + len(result.derivatives)
     assert [path.read_bytes() for path in paths] == [b"image"] * 3
     assert sorted(tmp_path.iterdir()) == sorted(paths)
@@ -190,7 +188,7 @@ def test_a_file_that_cannot_be_written_raises_its_error(make_executor: MakeExecu
     (tmp_path / "blob-1").write_bytes(b"another file")
     executor = make_executor()
     with pytest.raises(FileExistsError):
-        executor.ingest(UPLOAD, io.BytesIO(b"image"), 5, timeout_seconds=60, into=tmp_path)
+        executor.ingest(UPLOAD, io.BytesIO(b"image"), 5, heavy(), into=tmp_path)
     assert (tmp_path / "blob-1").read_bytes() == b"another file"
     assert upload(executor, b"and a valid upload after")
 
@@ -206,7 +204,7 @@ def test_blobs_written_to_files_are_never_in_memory_whole(
     tracemalloc.start()
     try:
         with (tmp_path / "source").open("rb", buffering=0) as source:
-            _, paths = executor.ingest(UPLOAD, source, length, timeout_seconds=60, into=tmp_path / "blobs")
+            _, paths = executor.ingest(UPLOAD, source, length, heavy(), into=tmp_path / "blobs")
         assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
     finally:
         tracemalloc.stop()

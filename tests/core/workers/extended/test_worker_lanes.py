@@ -6,12 +6,11 @@ import io
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.core.workers.image_uploads import ingest
+from tests.core.workers.image_uploads import heavy, ingest
 from tests.waiting import wait_until
 
 from imagehost_core._util.machine import has_cpu_group
@@ -23,7 +22,7 @@ from imagehost_core.testing import make_image
 from imagehost_core.transform import Size, Transform, plan
 from imagehost_core.workers.costs import Cost
 from imagehost_core.workers.executor import ImageExecutor, TaskCall
-from imagehost_core.workers.lanes import Lane, WorkerRequest
+from imagehost_core.workers.lanes import Lane
 
 LIGHT, HEAVY = Lane.LIGHT, Lane.HEAVY
 JOB = RenderJob(plan(Size(10_000, 5_000), Transform(200)), Format.JPEG, 80)
@@ -31,10 +30,7 @@ JOB = RenderJob(plan(Size(10_000, 5_000), Transform(200)), Format.JPEG, 80)
 
 def run(executor: ImageExecutor, action: str, lane: Lane, timeout_seconds: float = 60) -> str:
     call = TaskCall("act", (action,), str, lambda _result: 1)
-    request = WorkerRequest(time.monotonic() + timeout_seconds, lane)
-    return executor.run(
-        call, io.BytesIO(), 0, timeout_seconds=timeout_seconds, receive=b"".join, request=request
-    )[0]
+    return executor.run(call, io.BytesIO(), 0, Cost(lane, 0).request(timeout_seconds), receive=b"".join)[0]
 
 
 class Sleepers:
@@ -120,19 +116,16 @@ def test_a_light_upload_runs_beside_a_heavy_task_of_the_only_worker(task: str, t
     def stall(executor: ImageExecutor) -> None:
         if task == "heavy render":
             with pytest.raises(InternalError):
-                executor.render(JOB, Format.PNG, file, 9, timeout_seconds=600)
+                executor.render(JOB, Format.PNG, file, 9, heavy(600))
         else:
             with pytest.raises(InternalError):
-                executor.ingest(
-                    IngestJob(Format.PNG), file, 9, timeout_seconds=600, into=tmp_path, cost=Cost(HEAVY, 0)
-                )
+                executor.ingest(IngestJob(Format.PNG), file, 9, heavy(600), into=tmp_path)
 
     with ImageExecutor(1) as executor:
         rendering = threading.Thread(target=stall, args=(executor,))
         rendering.start()
         wait_until(lambda: executor.load == PoolLoad(busy=1, idle=0, waiting=0))
-        cost = Cost(LIGHT, 0)
-        result, _ = ingest(executor, IngestJob(Format.PNG), upload, cost=cost)
+        result, _ = ingest(executor, IngestJob(Format.PNG), upload, Cost(LIGHT, 0).request(60))
         assert result.size == Size(120, 90)
         assert executor.load == PoolLoad(busy=1, idle=1, waiting=0)
         file.ended.set()
@@ -186,7 +179,7 @@ def test_in_a_long_queue_only_the_next_caller_is_woken(
 
     def stall() -> None:
         with pytest.raises(InternalError):
-            executor.render(JOB, Format.PNG, file, 9, timeout_seconds=600)
+            executor.render(JOB, Format.PNG, file, 9, heavy(600))
 
     threads = [threading.Thread(target=stall)]
     threads[0].start()

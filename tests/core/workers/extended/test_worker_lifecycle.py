@@ -21,10 +21,12 @@ from contextlib import suppress
 from imagehost_core.workers.failures import WorkerFailure
 from imagehost_core.workers.executor import ImageExecutor
 from imagehost_core.workers.executor import TaskCall
+from imagehost_core.workers.costs import Cost
+from imagehost_core.workers.lanes import Lane
 
 def run_task(action, deadline=600):
     call = TaskCall("act", (action,), str, lambda _result: 1)
-    return executor.run(call, io.BytesIO(), 0, timeout_seconds=deadline, receive=b"".join)[0]
+    return executor.run(call, io.BytesIO(), 0, Cost(Lane.HEAVY, 0).request(deadline), receive=b"".join)[0]
 
 executor = ImageExecutor(2, tasks="hostile_tasks")
 """

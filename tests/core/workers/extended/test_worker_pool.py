@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.core.workers.image_uploads import heavy
 from tests.waiting import wait_until
 
 from imagehost_core.errors import ImageHostError, InternalError, UnavailableError
@@ -188,7 +189,7 @@ def test_callers_are_served_in_order_of_arrival(make_executor: MakeExecutor, run
             return b"x"
 
     def call(place: int) -> None:
-        executor.run(NOTHING, Source(place), 1, timeout_seconds=60, receive=b"".join)
+        executor.run(NOTHING, Source(place), 1, heavy(), receive=b"".join)
 
     callers = []
     for place in range(8):

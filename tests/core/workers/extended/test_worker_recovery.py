@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.core.workers.image_uploads import heavy
 from tests.waiting import wait_until
 
 from imagehost_core.errors import ImageHostError, InternalError
@@ -88,7 +89,7 @@ def test_a_result_of_the_wrong_type_or_with_too_few_blobs_counts_as_a_crash(exec
             TaskCall("invalid_result", (), Size, lambda _result: 0),
             io.BytesIO(),
             0,
-            timeout_seconds=60,
+            heavy(),
             receive=b"".join,
         )
     with pytest.raises(failures.WorkerCrashed):
@@ -96,7 +97,7 @@ def test_a_result_of_the_wrong_type_or_with_too_few_blobs_counts_as_a_crash(exec
             TaskCall("act", ("",), str, lambda _result: 2),
             io.BytesIO(),
             0,
-            timeout_seconds=60,
+            heavy(),
             receive=b"".join,
         )
 
@@ -123,7 +124,7 @@ def test_a_source_that_ends_early_is_an_error_and_the_next_call_succeeds(
     executor: ImageExecutor, run_task: RunTask
 ) -> None:
     with pytest.raises(InternalError) as caught:
-        executor.run(SLEEP, io.BytesIO(b"abc"), 4, timeout_seconds=60, receive=b"".join)
+        executor.run(SLEEP, io.BytesIO(b"abc"), 4, heavy(), receive=b"".join)
     assert "expected 4 bytes but received 3" in str(caught.value.__cause__)
     assert run_task(executor, "", b"abc") == ""
 
@@ -134,13 +135,13 @@ def test_an_error_of_the_source_is_raised_unchanged(executor: ImageExecutor, run
             raise BrokenPipeError("the source is gone")
 
     with pytest.raises(BrokenPipeError, match="the source is gone"):
-        executor.run(SLEEP, BrokenSource(), 4, timeout_seconds=60, receive=b"".join)
+        executor.run(SLEEP, BrokenSource(), 4, heavy(), receive=b"".join)
     assert run_task(executor, "", b"abc") == ""
 
 
 def test_bytes_after_the_image_in_the_source_are_not_read(executor: ImageExecutor) -> None:
     source = io.BytesIO(b"image and more")
-    assert executor.run(NOTHING, source, 5, timeout_seconds=60, receive=b"".join) == ("", [b"image"])
+    assert executor.run(NOTHING, source, 5, heavy(), receive=b"".join) == ("", [b"image"])
     assert source.read() == b" and more"
 
 
@@ -210,7 +211,7 @@ def test_a_kill_after_the_result_does_not_fail_another_call(
 
     pid = int(run_task(executor, "pid"))
     monkeypatch.setattr(Worker, "kill", delayed_kill)
-    assert executor.run(NOTHING, Source(), 1, timeout_seconds=0.5, receive=b"".join) == ("", [b"x"])
+    assert executor.run(NOTHING, Source(), 1, heavy(0.5), receive=b"".join) == ("", [b"x"])
     # The timer has fired, but the kill is still to come: no other call may get this process.
     assert has_exited(pid)
     gate.set()

@@ -118,7 +118,7 @@ class RenderingService:
         flow = client or account_key(image.account_id)
 
         def new_request(cost: Cost, key: str) -> WorkerRequest:
-            return WorkerRequest(until, cost.lane, f"{image.id}/{key}", flow, cost.memory_bytes)
+            return cost.request(until - time.monotonic(), key=f"{image.id}/{key}", flow=flow)
 
         if intermediate is None:
             request = new_request(render_cost(job, image.format, source.size, image.frames), key)
@@ -194,16 +194,7 @@ class RenderingService:
         with open_file() as file:
             length = file.seek(0, os.SEEK_END)
             file.seek(0)
-            seconds = request.until - time.monotonic()
-            _, data = self._executor.render(
-                job,
-                source_format,
-                file,
-                length,
-                timeout_seconds=seconds,
-                cost=Cost(request.lane, request.memory_bytes),
-                worker=worker,
-            )
+            _, data = self._executor.render(job, source_format, file, length, request, worker=worker)
         return data
 
 

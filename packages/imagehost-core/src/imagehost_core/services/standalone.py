@@ -89,13 +89,10 @@ def render(
     if sandbox is False:
         result, (variant,) = render_upload(job, header.format, data)
     else:
-        result, variant = (_executor(os.getpid()) if sandbox is True else sandbox).render_upload(
-            job,
-            header.format,
-            data,
-            timeout_seconds=RenderingSettings().render_timeout_seconds,
-            cost=render_cost(job, header.format, Size(*header.canvas_extent), header.frames),
-        )
+        executor = _executor(os.getpid()) if sandbox is True else sandbox
+        cost = render_cost(job, header.format, Size(*header.canvas_extent), header.frames)
+        request = cost.request(RenderingSettings().render_timeout_seconds)
+        result, variant = executor.render_upload(job, header.format, data, request)
     etag = f'"{sha256(variant).hexdigest()[:32]}"'
     fmt = detect(variant[:SNIFF_BYTES]) or job.format
     return Rendered(variant, FORMATS[fmt].media_type, result.size.width, result.size.height, etag)

@@ -261,23 +261,20 @@ class UploadService:
             else options.remove_exif,
             is_displayable=header.is_displayable,
         )
+        cost = ingest_cost(
+            header.format,
+            Size(*header.canvas_extent),
+            frames=header.frames,
+            has_alpha=header.has_alpha,
+            length=header.end_offset,
+            scans=header.scans,
+            requested=options.format,
+        )
+        timeout_seconds = self._settings.rendering.ingest_timeout_seconds
+        request = cost.request(timeout_seconds, flow=account_key(account.id))
         with staged.path.open("rb") as file:
             result, (master, *derivatives) = self._executor.ingest(
-                job,
-                file,
-                header.end_offset,
-                timeout_seconds=self._settings.rendering.ingest_timeout_seconds,
-                into=directory,
-                cost=ingest_cost(
-                    header.format,
-                    Size(*header.canvas_extent),
-                    frames=header.frames,
-                    has_alpha=header.has_alpha,
-                    length=header.end_offset,
-                    scans=header.scans,
-                    requested=options.format,
-                ),
-                flow=account_key(account.id),
+                job, file, header.end_offset, request, into=directory
             )
         if result.unchanged:
             # The bytes are stored as uploaded, without data after the end of the image.

@@ -6,13 +6,15 @@ measured peaks of worker processes (`tests/core/workers/test_memory_peaks.py`).
 
 from __future__ import annotations
 
+import time
+
 from attrs import frozen
 
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import RenderJob
 from imagehost_core.limits import MAX_FILE_BYTES
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
-from imagehost_core.workers.lanes import Lane
+from imagehost_core.workers.lanes import Lane, WorkerRequest
 
 MIB = 2**20
 
@@ -56,6 +58,17 @@ class Cost:
 
     lane: Lane
     memory_bytes: int
+
+    def request(self, timeout_seconds: float, *, key: str | None = None, flow: str = "") -> WorkerRequest:
+        """Return the request for a worker process for the task, made now.
+
+        Args:
+            timeout_seconds: Seconds, waiting included, after which the worker process is killed.
+            key: See `WorkerRequest`.
+            flow: See `WorkerRequest`.
+        """
+        until = time.monotonic() + timeout_seconds
+        return WorkerRequest(until, self.lane, key, flow, self.memory_bytes, timeout_seconds)
 
     @classmethod
     def of(cls, seconds: float, memory_bytes: int) -> Cost:

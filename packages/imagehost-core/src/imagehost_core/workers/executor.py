@@ -63,7 +63,6 @@ MAX_EXTENSION_SECONDS = 60.0
 Result = TypeVar("Result")
 Blob = TypeVar("Blob")
 
-HEAVY = Cost(Lane.HEAVY, 0)
 log = logging.getLogger("imagehost.workers")
 
 
@@ -182,11 +181,11 @@ class ImageExecutor:
             UnavailableError: None was free in time.
             InternalError: None can be started; the cause has the details.
         """
-        until = time.monotonic() + timeout_seconds
+        request = Cost(Lane.LIGHT, 0).request(timeout_seconds)
         with (
             failures.mapped_to(failures.RENDER_ERRORS),
-            self._pool.acquire(WorkerRequest(until, Lane.LIGHT)) as worker,
-            self._using(worker, until, timeout_seconds),
+            self._pool.acquire(request) as worker,
+            self._using(worker, request, timeout_seconds),
         ):
             return worker.ready()
 
@@ -195,11 +194,9 @@ class ImageExecutor:
         job: IngestJob,
         source: Readable,
         length: int,
+        request: WorkerRequest,
         *,
-        timeout_seconds: float,
         into: Path,
-        cost: Cost = HEAVY,
-        flow: str = "",
     ) -> tuple[IngestResult, list[Path]]:
         """Create the blobs to store for an upload: the master, then the derivatives.
 
@@ -207,10 +204,8 @@ class ImageExecutor:
             job: The formats, qualities and sizes to create.
             source: The upload; it is read in chunks from its current position.
             length: Length of the image in bytes. Bytes after it are not read.
-            timeout_seconds: Seconds, waiting included, after which the worker process is killed.
+            request: The request of `costs.ingest_cost`, whose flow is who uploads.
             into: A directory to write each blob to as a file. After an error, some may be in it.
-            cost: What the upload costs (`costs.ingest_cost`).
-            flow: Who uploads: the uploads of a flow wait behind each other (`WorkerRequest.flow`).
 
         Raises:
             ValidationError: The image is damaged, or the work on it takes too long, needs too much memory or
@@ -221,14 +216,8 @@ class ImageExecutor:
         call = TaskCall(
             "ingest", (job,), IngestResult, lambda result: 1 + len(result.derivatives), job.format.value
         )
-        request = WorkerRequest(
-            time.monotonic() + timeout_seconds, cost.lane, flow=flow, memory_bytes=cost.memory_bytes
-        )
-        receive = _blob_writer(into)
         with failures.mapped_to(failures.UPLOAD_ERRORS):
-            return self.run(
-                call, source, length, timeout_seconds=timeout_seconds, receive=receive, request=request
-            )
+            return self.run(call, source, length, request, receive=_blob_writer(into))
 
     def render(
         self,
@@ -236,9 +225,8 @@ class ImageExecutor:
         source_format: Format,
         source: Readable,
         length: int,
+        request: WorkerRequest,
         *,
-        timeout_seconds: float,
-        cost: Cost = HEAVY,
         worker: Worker | None = None,
     ) -> tuple[RenderResult, bytes]:
         """Render a variant of a master or of one of its derivatives.
@@ -248,8 +236,7 @@ class ImageExecutor:
             source_format: Format of the source.
             source: The stored image; it is read in chunks from its current position.
             length: Length of the source in bytes.
-            timeout_seconds: Seconds, waiting included, after which the worker process is killed.
-            cost: What the render costs (`costs.render_cost`).
+            request: The request of `costs.render_cost`.
             worker: The worker process from `wait`; without it, the call waits for one.
 
         Raises:
@@ -259,21 +246,11 @@ class ImageExecutor:
         """
         call = TaskCall("render", (job, source_format), RenderResult, lambda _result: 1, job.format.value)
         with failures.mapped_to(failures.RENDER_ERRORS):
-            result, (variant,) = self.run(
-                call,
-                source,
-                length,
-                timeout_seconds=timeout_seconds,
-                receive=b"".join,
-                request=WorkerRequest(
-                    time.monotonic() + timeout_seconds, cost.lane, memory_bytes=cost.memory_bytes
-                ),
-                worker=worker,
-            )
+            result, (variant,) = self.run(call, source, length, request, receive=b"".join, worker=worker)
         return result, variant
 
     def render_upload(
-        self, job: RenderJob, fmt: Format, data: bytes, *, timeout_seconds: float, cost: Cost
+        self, job: RenderJob, fmt: Format, data: bytes, request: WorkerRequest
     ) -> tuple[RenderResult, bytes]:
         """Render a file that is not stored, with the errors of an upload.
 
@@ -281,8 +258,7 @@ class ImageExecutor:
             job: The variant to render.
             fmt: The format of the file.
             data: The file.
-            timeout_seconds: Seconds, waiting included, after which the worker process is killed.
-            cost: What the render costs (`costs.render_cost`).
+            request: The request of `costs.render_cost`.
 
         Raises:
             ValidationError: As for `ingest`.
@@ -290,16 +266,8 @@ class ImageExecutor:
             InternalError: As for `ingest`.
         """
         call = TaskCall("render_upload", (job, fmt), RenderResult, lambda _result: 1, job.format.value)
-        request = WorkerRequest(time.monotonic() + timeout_seconds, cost.lane, memory_bytes=cost.memory_bytes)
         with failures.mapped_to(failures.UPLOAD_ERRORS):
-            result, (variant,) = self.run(
-                call,
-                BytesIO(data),
-                len(data),
-                timeout_seconds=timeout_seconds,
-                receive=b"".join,
-                request=request,
-            )
+            result, (variant,) = self.run(call, BytesIO(data), len(data), request, receive=b"".join)
         return result, variant
 
     def wait(self, request: WorkerRequest) -> QueueSteps[Worker | None]:
@@ -355,10 +323,9 @@ class ImageExecutor:
         call: TaskCall[Result],
         source: Readable,
         length: int,
+        request: WorkerRequest,
         *,
-        timeout_seconds: float,
         receive: Receive[Blob],
-        request: WorkerRequest | None = None,
         worker: Worker | None = None,
     ) -> tuple[Result, list[Blob]]:
         """Run any task of the task table.
@@ -367,9 +334,8 @@ class ImageExecutor:
             call: The task and its arguments.
             source: Input of the task; it is read in chunks from its current position.
             length: Length of the input in bytes.
-            timeout_seconds: Seconds, waiting included, after which the worker process is killed.
+            request: What to queue, unless there is a worker process.
             receive: Called with the chunks of each blob; it must consume them all.
-            request: What to queue, without a key; by default a heavy task of no flow.
             worker: The worker process to use, which the caller releases; without it, one is acquired.
 
         Raises:
@@ -378,12 +344,12 @@ class ImageExecutor:
                 `InternalError` if the source is shorter than `length`.
             OSError: The source cannot be read, or `receive` cannot write.
         """
-        request = request or WorkerRequest(time.monotonic() + timeout_seconds)
         self._require_memory(request)
+        seconds = request.until - time.monotonic()
         with (
             nullcontext(worker) if worker else self._acquired(request) as worker,
             self._observing_task(call.task, request.lane, call.format),
-            self._using(worker, request.until, timeout_seconds),
+            self._using(worker, request, seconds),
         ):
             try:
                 message, lengths = worker.request(call.task, messages.to_json(call.arguments), source, length)
@@ -396,7 +362,7 @@ class ImageExecutor:
                 worker.retired = True
                 raise failures.WorkerOutOfMemory(
                     "the task exceeded the sandbox's memory limit",
-                    timeout_seconds,
+                    request.timeout_seconds,
                     self._pool.spec.limits.memory_bytes,
                     "IMAGEHOST_RENDERING_MEMORY_LIMIT_BYTES",
                 )
@@ -409,7 +375,7 @@ class ImageExecutor:
         if self._max_task_bytes is not None and request.memory_bytes > self._max_task_bytes:
             raise failures.WorkerOutOfMemory(
                 f"the task may need {request.memory_bytes} bytes of memory, more than {self._max_task_bytes}",
-                request.until - time.monotonic(),
+                request.timeout_seconds,
                 self._max_task_bytes,
                 "IMAGEHOST_RENDERING_MEMORY_BUDGET_BYTES",
             )
@@ -449,11 +415,17 @@ class ImageExecutor:
             self._observe(TaskEnded(task, lane.value, fmt, time.monotonic() - started, outcome))
 
     @contextmanager
-    def _using(self, worker: Worker, until: float, timeout_seconds: float) -> Iterator[None]:
-        """Use a ready worker process, and kill it when the deadline passes within the block."""
+    def _using(self, worker: Worker, request: WorkerRequest, seconds: float) -> Iterator[None]:
+        """Use a ready worker process, and kill it when the deadline passes within the block.
+
+        Args:
+            worker: The process.
+            request: The request for it.
+            seconds: The seconds up to the deadline when the call began.
+        """
         timer = Deadline(
             self._pool.watchdog,
-            until,
+            request.until,
             worker.seconds_without_core,
             worker.kill,
             cpu_seconds=worker.cpu_seconds,
@@ -464,7 +436,7 @@ class ImageExecutor:
             if sandbox.unavailable and not self._pool.is_healthy:
                 log.warning("worker sandbox is incomplete: unavailable=%r", sandbox.unavailable)
             self._pool.is_healthy = True
-            had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * timeout_seconds > 0
+            had_enough_time = timer.until() - time.monotonic() >= MIN_WORK_SHARE * seconds > 0
             yield
         except WorkerLost as error:
             worker.retired = True
@@ -476,8 +448,10 @@ class ImageExecutor:
             overrun = failures.WorkerHung if timer.was_idle else failures.DeadlineExceeded
             too_late = overrun if is_too_slow else failures.QueuedTooLong
             kind = too_late if timed_out else self._classify_loss(error, exit_info)
-            seconds = self._cpu_seconds if kind is failures.CpuTimeExceeded else timeout_seconds
-            raise kind(exit_info.message, seconds) from error
+            is_cpu_time = kind is failures.CpuTimeExceeded
+            raise kind(
+                exit_info.message, self._cpu_seconds if is_cpu_time else request.timeout_seconds
+            ) from error
         finally:
             # The deadline may have passed after the result: the process is then killed, or about to be.
             worker.retired |= not timer.cancel()

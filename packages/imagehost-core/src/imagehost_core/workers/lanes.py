@@ -44,6 +44,7 @@ class WorkerRequest:
         key: The result of the task; tasks with the same key run once. `None` if it is not shared.
         flow: The account or client that the task is for.
         memory_bytes: The most memory that the task needs.
+        timeout_seconds: How long before `until` it was made, for errors.
     """
 
     until: float
@@ -51,6 +52,7 @@ class WorkerRequest:
     key: str | None = None
     flow: str = ""
     memory_bytes: int = 0
+    timeout_seconds: float = 0.0
 
 
 class Lanes:

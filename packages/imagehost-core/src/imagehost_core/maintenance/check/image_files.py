@@ -80,22 +80,17 @@ class DerivativeRepairer:
             requested_format=image.format,
             derivative_sides=tuple(max(size) for size in image.derivatives),
         )
+        cost = ingest_cost(
+            image.format,
+            Size(image.width, image.height),
+            frames=image.frames,
+            has_alpha=image.has_alpha,
+            length=image.size,
+        )
         try:
             with self._files.blobs.open(image.id, checksum=image.sha256) as file:
-                result, (_, *paths) = self._executor.ingest(
-                    job,
-                    file,
-                    image.size,
-                    timeout_seconds=self._timeout_seconds,
-                    into=directory,
-                    cost=ingest_cost(
-                        image.format,
-                        Size(image.width, image.height),
-                        frames=image.frames,
-                        has_alpha=image.has_alpha,
-                        length=image.size,
-                    ),
-                )
+                request = cost.request(self._timeout_seconds)
+                result, (_, *paths) = self._executor.ingest(job, file, image.size, request, into=directory)
         except (ValidationError, InternalError):
             log.exception("cannot create derivatives: image=%s", image.id)
             return ()
