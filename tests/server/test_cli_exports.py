@@ -100,6 +100,19 @@ def test_an_export_is_repeated_with_what_is_missing_and_without_what_was_deleted
     assert [path.stat().st_size for path in (folder / "images").iterdir()] == [kept.size]
 
 
+def test_nobody_else_reads_an_export_whatever_was_there_before(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "anna"
+    folder.mkdir()
+    folder.chmod(0o755)
+    run(data, "users", "export", "anna", str(folder))
+    for left in (folder, folder / "images", *(folder / "images").iterdir()):
+        left.chmod(0o755)
+    for name in (".account.json.part", ".albums.json.part", ".images.jsonl.part"):
+        (folder / name).touch(mode=0o644)
+    run(data, "users", "export", "anna", str(folder))
+    assert {path.stat().st_mode & 0o077 for path in (folder, *folder.rglob("*"))} == {0}
+
+
 def test_an_import_takes_an_export_back(data: Path, tmp_path: Path) -> None:
     folder, other = tmp_path / "anna", tmp_path / "other"
     run(data, "users", "export", "anna", str(folder))
@@ -118,6 +131,9 @@ def test_a_directory_with_other_files_or_of_another_account_is_refused(data: Pat
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "letter.txt").write_text("dear", encoding="utf-8")
     assert "has other files" in run(data, "users", "export", "anna", str(tmp_path / "notes"), status=1)
+    for text in ('{"account": []}', '{"account": null}', '{"account": {}}', "[]", "{"):
+        (tmp_path / "notes" / "account.json").write_text(text, encoding="utf-8")
+        assert "has other files" in run(data, "users", "export", "anna", str(tmp_path / "notes"), status=1)
     run(data, "users", "export", "ben", str(tmp_path / "ben"))
     assert "of ben" in run(data, "users", "export", "anna", str(tmp_path / "ben"), status=1)
     assert "an export of an account" in run(

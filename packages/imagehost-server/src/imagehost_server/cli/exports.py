@@ -55,14 +55,14 @@ def export_account(
     """
     _require_export(folder, account)
     files = folder / FILES
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files.mkdir(mode=0o700, exist_ok=True)
+    for directory in (folder, files):
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o700)
     _write(folder / ACCOUNT, _account(host, account))
     _write(folder / ALBUMS, [_album(host, account, album) for album in _all(host.albums.list, account)])
     total, count, written = host.accounts.usage(account).images, 0, 0
     names = set()
-    part = folder / f".{IMAGES}.part"
-    part.touch(mode=0o600)
+    part = _new_part(folder / IMAGES)
     with part.open("w", encoding="utf-8") as records:
         for image in host.images.iter(owner=account):
             name = f"{image.id}.{image.format.value}"
@@ -70,6 +70,7 @@ def export_account(
             if not _is_whole(files / name, image):
                 host.images.save(image, files / name, owner=account)
                 written += 1
+            (files / name).chmod(0o600)
             record = to_jsonable(ImageRecord.of(image))
             assert isinstance(record, dict)
             records.write(json.dumps({**record, "file": f"{FILES}/{name}"}) + "\n")
@@ -86,11 +87,11 @@ def _require_export(folder: Path, account: Account) -> None:
     if not folder.exists() or not any(folder.iterdir()):
         return
     try:
-        found = json.loads((folder / ACCOUNT).read_bytes())["account"]
+        found = json.loads((folder / ACCOUNT).read_bytes())["account"]["name"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConflictError(f"expected a new or empty directory but {folder} has other files") from error
-    if found["name"] != account.name:
-        raise ConflictError(f"expected an export of {account.name} but {folder} has that of {found['name']}")
+    if found != account.name:
+        raise ConflictError(f"expected an export of {account.name} but {folder} has that of {found}")
 
 
 def _is_whole(file: Path, image: Image) -> bool:
@@ -135,9 +136,17 @@ def _all(read: Callable[..., Page[T]], account: Account) -> Iterator[T]:
             return
 
 
-def _write(path: Path, value: dict[str, Any] | Iterable[Any]) -> None:
+def _new_part(path: Path) -> Path:
+    """Return a new file, for its owner only, that is to replace another when it is complete."""
     part = path.with_name(f".{path.name}.part")
+    # One that an interruption has left keeps its mode.
+    part.unlink(missing_ok=True)
     part.touch(mode=0o600)
+    return part
+
+
+def _write(path: Path, value: dict[str, Any] | Iterable[Any]) -> None:
+    part = _new_part(path)
     part.write_text(json.dumps(to_jsonable(value), indent=2, default=_plain) + "\n", encoding="utf-8")
     part.replace(path)
 
