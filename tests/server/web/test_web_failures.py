@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import html
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +100,35 @@ def test_no_template_and_no_script_shows_the_words_of_the_api() -> None:
         if path.name not in ("failures.js", "api.js"):
             source = path.read_text(encoding="utf-8")
             assert not re.search(r"(failure|error|api_error)\)?\.(details|message)\b", source), path.name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_page_with_scripts_that_describe_errors_has_the_sentence_of_each_code_it_can_meet(
+    host: ImageHost, owner: httpx2.Client, language: str
+) -> None:
+    image = host.upload(make_image(41, 30), owner="admin")
+    album = host.albums.create(owner="admin", name="Errors")
+    host.albums.add_images(album.id, [image.id], owner="admin")
+    busy = {
+        "RATE_LIMIT_EXCEEDED",
+        "INSUFFICIENT_STORAGE",
+        "SERVICE_UNAVAILABLE",
+        "INTERNAL_ERROR",
+    }
+    codes = {
+        "/images": busy,
+        f"/albums/{album.id}": busy,
+        f"/images/{image.id}": {*BY_CODE},
+        "/upload": {*BY_CODE},
+    }
+    templates = [path for path in TEMPLATES.glob("*.html") if "error-texts" in path.read_text("utf-8")]
+    assert {path.name for path in templates} == {"selection.html", "own_image.html", "upload.html"}
+    for path, expected in codes.items():
+        shown = owner.get(path, headers={"Accept-Language": language}).text
+        found = re.search('class="error-texts">(.*?)</script>', shown)
+        assert found, path
+        all_texts = texts_of(language).section("error.text")
+        assert json.loads(found[1])["text"] == {code: all_texts[code] for code in expected}, path
 
 
 def post(owner: httpx2.Client, session: SignedIn, path: str, language: str, **fields: str) -> httpx2.Response:

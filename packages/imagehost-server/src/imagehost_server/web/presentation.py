@@ -237,7 +237,7 @@ class ImagePresenter:
             if still or part
             else self._urls.thumb(image),
             srcset=self.srcset(image, TILE_WIDTHS, still, part),
-            sizes=("" if is_small else "auto, ") + f"(max-width: {box_width}px) 100vw, {box_width}px",
+            sizes=("" if is_small else "auto,") + f"(max-width:{box_width}px) 100vw,{box_width}px",
             cover=self.srcset(image, TILE_WIDTHS, still, _part(image.width, image.height, COVER_RATIO)),
             width=image.width,
             height=image.height,

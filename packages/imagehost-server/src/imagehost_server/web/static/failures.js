@@ -10,8 +10,9 @@ const FIELD = / for ((?:(?! for ).)+?)(?:\[\d+\])? but received /g;
 /** Returns the names of the fields that an error is about. */
 export const fieldsOf = ({ details = "" }) => [...details.matchAll(FIELD)].map(([, name]) => name);
 
-// A list has few texts, as its page is to be small.
-const textOf = (code) => (texts.title ? `${texts.title[code]}. ${texts.text[code]}` : texts.text.INTERNAL_ERROR);
+// A list has no titles and few texts, as its page is to be small.
+const textOf = (code) =>
+  texts.title ? `${texts.title[code]}. ${texts.text[code]}` : (texts.text[code] ?? texts.text.INTERNAL_ERROR);
 
 /** Returns the sentence of each field that an error names; if it has none of them, that of the code. */
 export function describeFailure(error) {
