@@ -97,9 +97,7 @@ Event = ImageUploaded | ImageDeleted | AlbumCreated | AlbumUpdated
 EventName = Literal["image.uploaded", "image.deleted", "album.created", "album.updated"]
 """The type of an event."""
 
-EVENT_TYPES: dict[str, type[Event]] = {
-    kind.type: kind for kind in (ImageUploaded, ImageDeleted, AlbumCreated, AlbumUpdated)
-}
+EVENT_TYPES: dict[str, type[Event]] = {kind.type: kind for kind in get_args(Event)}
 """Every event class by its type."""
 
 

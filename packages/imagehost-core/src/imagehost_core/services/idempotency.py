@@ -87,7 +87,7 @@ class IdempotentRequest:
 
 @frozen
 class IdempotencyService:
-    """The idempotency keys of a host."""
+    """One effect and one response for all requests of an account under a key."""
 
     _records: Repositories = field(repr=False)
     _files: ImageFiles = field(repr=False)

@@ -38,7 +38,7 @@ class SignInAttempt:
 
 @frozen
 class RateLimiter:
-    """The rate limits of a host."""
+    """The admission of requests, counted in the windows of accounts and IP addresses."""
 
     _store: RateLimitCounters = field(repr=False)
     _limits: LimitSettings = field(repr=False)

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 @frozen
 class EventBus:
-    """The subscribers of this process."""
+    """The callbacks of this process that receive each event once it is committed."""
 
     _callbacks: list[Subscriber] = field(factory=list)
     _lock: threading.Lock = field(factory=threading.Lock, repr=False)

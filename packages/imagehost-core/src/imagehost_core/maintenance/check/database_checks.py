@@ -29,7 +29,7 @@ _Repair = Callable[[Transaction], bool]
 
 @frozen
 class DatabaseChecker:
-    """The checks of a database."""
+    """The comparison of the indexes, references and counters of a database with its rows."""
 
     _database: Database = field(repr=False)
 

@@ -124,7 +124,7 @@ THREADS_PER_CORE = 2
 
 @frozen
 class ImageFileChecker:
-    """The checks of the files of images."""
+    """The comparison of the files of each image with its record."""
 
     _database: Database = field(repr=False)
     _files: ImageFiles = field(repr=False)

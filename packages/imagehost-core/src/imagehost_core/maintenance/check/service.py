@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @frozen
 class IntegrityService:
-    """The integrity check of a host."""
+    """The comparison of records and files, and the repair of what can be repaired."""
 
     _records: Repositories = field(repr=False)
     _files: ImageFiles = field(repr=False)
