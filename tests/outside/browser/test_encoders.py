@@ -69,7 +69,7 @@ ENCODERS = {
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    with ImageHost.open() as host:
+    with ImageHost.open(":memory:") as host:
         yield host
 
 

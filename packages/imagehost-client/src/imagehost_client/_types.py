@@ -76,7 +76,7 @@ UNSET: Final = Unset.UNSET
 """The default of `update` arguments, which leaves a value unchanged; `None` is a value (no album)."""
 
 ImageRef = str | Image | PublicImage
-"""An image, its id, or any of its URLs."""
+"""An image, its id, its file name such as `<id>.webp` in URLs, or any of its URLs."""
 AlbumRef = int | str | Album
 """An album, or its id."""
 KeyRef = str | ApiKey

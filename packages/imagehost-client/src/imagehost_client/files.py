@@ -11,6 +11,7 @@ import os
 import struct
 from collections.abc import AsyncIterable, Iterable, Iterator
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -82,6 +83,10 @@ def open_file(source: Source, filename: str | None = None) -> File:
     if isinstance(source, tuple):
         name, content = source
         filename = filename or name
+    if iscoroutinefunction(getattr(content, "read", None)) and hasattr(content, "file"):
+        # An `UploadFile` of Starlette or FastAPI.
+        filename = filename or getattr(content, "filename", None)
+        content = content.file
     if isinstance(content, (str, os.PathLike)):
         path = Path(content)
         return _measure(path.open("rb"), filename or path.name, close_on_done=True)
@@ -92,7 +97,18 @@ def open_file(source: Source, filename: str | None = None) -> File:
         name = Path(stream_name).name if isinstance(stream_name, str) else "image"
         return _measure(cast("BinaryIO", content), filename or name, close_on_done=False)
     expected = "a path, bytes, a binary file or (name, content), or for AsyncClient an asynchronous iterable,"
-    raise ValidationError(f"expected {expected} for source but received {type(content).__name__}")
+    raise ValidationError(
+        f"expected {expected}{_advice(content)} for source but received {type(content).__name__}"
+    )
+
+
+def _advice(source: object) -> str:
+    """Return what a program writes in place of a value that is no source; nothing if that is unknown."""
+    package = type(source).__module__.partition(".")[0]
+    if package in {"PIL", "numpy"}:
+        image = "image" if package == "PIL" else "PIL.Image.fromarray(array)"
+        return f" (buffer.getvalue() after {image}.save(buffer := io.BytesIO(), 'PNG'))"
+    return " (b''.join(chunks))" if isinstance(source, Iterator) else ""
 
 
 def _measure(stream: BinaryIO, name: str, *, close_on_done: bool) -> File:

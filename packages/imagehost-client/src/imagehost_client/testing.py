@@ -385,6 +385,7 @@ def _open_host(
         log=LogSettings(access=False),
     )
     host = ImageHost.open(
+        ":memory:",
         settings=all_settings,
         clock=clock.now,
         resolve=lambda _host, _port: (PUBLIC_ADDRESS,),

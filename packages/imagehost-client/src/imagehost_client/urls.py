@@ -81,6 +81,8 @@ MIME_TYPES = {info.extensions[0]: info.media_type for info in DELIVERABLE.values
 
 _ID_SEGMENT = re.compile(r"/([0-9A-Za-z]{16})(?:\.[0-9A-Za-z]+)?(?=/|$)")
 """An image id as a segment of a URL's path, with an extension or without."""
+_FILE_NAME = re.compile(r"([0-9A-Za-z]{16})\.[0-9A-Za-z]+")
+"""The last segment of a delivery URL."""
 
 
 _ATTRIBUTE = re.compile(r"[^\s\"'<>/=\x00-\x1f\x7f]+")
@@ -88,16 +90,18 @@ _ATTRIBUTE = re.compile(r"[^\s\"'<>/=\x00-\x1f\x7f]+")
 
 
 def parse_image_id(text: str) -> str | None:
-    """Return the image id in a URL: of delivery, of the API, or of a page. Any other text is returned as is.
+    """Return the image id in a URL or a file name such as `<id>.webp`. Any other text is returned as it is.
 
     Args:
-        text: A URL that begins with `http://` or `https://`, or an id.
+        text: A URL of delivery, of the API or of a page, which begins with `http://` or `https://`; a file
+            name; or an id.
 
     Returns:
         `None` for a URL without an image id in its path.
     """
     if not text.lower().startswith(("http://", "https://")):
-        return text
+        name = _FILE_NAME.fullmatch(text)
+        return name[1] if name else text
     ids = _ID_SEGMENT.findall(urlsplit(text).path)
     return str(ids[-1]) if ids else None
 

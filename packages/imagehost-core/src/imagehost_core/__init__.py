@@ -24,8 +24,9 @@ _EXPORTS = {
     "delivery_app": "delivery_app delivery_wsgi_app",
     "errors": """
         BadRequestError BaseUrlError ConflictError FieldError ForbiddenError HostClosedError
-        ImageHostError InsufficientStorageError InternalError NotFoundError PayloadTooLargeError
-        RateLimitError UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
+        ImageHostError InstallationError InsufficientStorageError InternalError NotFoundError
+        PayloadTooLargeError RateLimitError UnauthorizedError UnavailableError
+        UnsupportedMediaTypeError ValidationError
     """,
     "events": "Event",
     "formats": "Format",
@@ -64,7 +65,8 @@ if TYPE_CHECKING:
     from imagehost_core.delivery_app import delivery_app, delivery_wsgi_app
     from imagehost_core.errors import (
         BadRequestError, BaseUrlError, ConflictError, FieldError, ForbiddenError, HostClosedError,
-        ImageHostError, InsufficientStorageError, InternalError, NotFoundError, PayloadTooLargeError,
+        ImageHostError, InstallationError, InsufficientStorageError, InternalError, NotFoundError,
+        PayloadTooLargeError,
         RateLimitError, UnauthorizedError, UnavailableError, UnsupportedMediaTypeError,
         ValidationError,
     )  # fmt: skip
@@ -108,7 +110,8 @@ __all__ = [
     "FieldError", "Finding", "Fit", "ForbiddenError", "Format", "GarbageReport",
     "HostClosedError",
     "Image", "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError", "ImageInfo",
-    "ImageListKeywords", "ImageRef", "ImageSort", "InsufficientStorageError", "InternalError",
+    "ImageListKeywords", "ImageRef", "ImageSort", "InstallationError",
+    "InsufficientStorageError", "InternalError",
     "KeyChanges", "KeyRef", "Links", "LocalBlobStore", "MemoryBlobStore",
     "NotFoundError", "Owner", "Page", "PageKeywords", "PayloadTooLargeError", "PictureKeywords", "Plan",
     "Principal", "PublicAlbum", "RateLimitError", "Rendered", "Role", "Scope", "Session", "SessionRef",

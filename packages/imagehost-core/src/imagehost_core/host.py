@@ -103,7 +103,7 @@ class ImageHost:
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str] = ":memory:",
+        path: str | os.PathLike[str],
         *,
         settings: Settings | None = None,
         clock: Clock = utc_now,
@@ -132,6 +132,8 @@ class ImageHost:
 
         Raises:
             InsufficientStorageError: The disk is full.
+            InstallationError: Directory, database and image store do not belong together, or are of a newer
+                version.
             InternalError: The disk fails, or the database is damaged.
             OSError: The directory cannot be used for another reason, such as its permissions.
         """
@@ -140,7 +142,12 @@ class ImageHost:
         with translate_disk_errors():
             return cls(open_context(path, settings, env, server_processes, executor), settings, recover)
 
-    def __init__(self, context: HostContext, settings: Settings, recover: bool) -> None:
+    def __init__(
+        self, context: HostContext | None = None, settings: Settings | None = None, recover: bool = True
+    ) -> None:
+        given: object = context
+        if not isinstance(given, HostContext) or context is None or settings is None:
+            raise TypeError("expected ImageHost.open(path), or ImageHost.open(':memory:'), for a new host")
         self._context = context
         env, records, files, units = context.env, context.records, context.files, context.units
         executor, installation, principals = context.executor, context.installation, context.principals
@@ -231,7 +238,8 @@ class ImageHost:
         """Store an image durably: after this returns it survives a power failure; an error stores nothing.
 
         Args:
-            source: A path, bytes, a file object (read from its position to its end), or a staged file.
+            source: A path, bytes, a file object (read from its position to its end), a pair of a file name
+                and one of these, or a staged file.
             owner: The account, or its name.
             filename: The original filename; by default that of the source.
             options: The options of the upload.

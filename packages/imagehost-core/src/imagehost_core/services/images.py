@@ -42,7 +42,14 @@ from imagehost_core.services.albums import find_leaving, record_membership_chang
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import PUBLISHES, apply_changes, validate_changes
 from imagehost_core.services.image_lists import ImageLists
-from imagehost_core.services.references import ImageRef, Owner, get_account, image_id_of, parse_image_ids
+from imagehost_core.services.references import (
+    ImageRef,
+    Owner,
+    get_account,
+    id_in,
+    image_id_of,
+    parse_image_ids,
+)
 from imagehost_core.services.signed_urls import UrlSigner, require_lifetime
 from imagehost_core.services.unit_of_work import UnitOfWorkFactory
 from imagehost_core.storage.blob_store import file_sha256
@@ -536,7 +543,7 @@ def _parse_item(name: str, item: object, params: Mapping[str, object]) -> object
                 raise ValidationError(errors=errors)
         case _:
             return item
-    return {"image_id": image.id if isinstance(image, Image) else image, **params, **own}
+    return {"image_id": image.id if isinstance(image, Image) else id_in(image), **params, **own}
 
 
 def _result(image_id: str, status: BulkStatus, error: ImageHostError | None = None) -> BulkResult:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
 
 from imagehost_core.db.repositories.accounts import AccountRepository
 from imagehost_core.errors import FieldError, NotFoundError, ValidationError, quote_value
-from imagehost_core.ids import AlbumId, ImageId, KeyId, SessionId, WebhookId, parse_album_id, parse_image_id
+from imagehost_core.ids import (
+    ID_LENGTH,
+    AlbumId,
+    ImageId,
+    KeyId,
+    SessionId,
+    WebhookId,
+    parse_album_id,
+    parse_image_id,
+)
 from imagehost_core.models import (
     Account,
     Album,
@@ -52,7 +62,7 @@ def get_account(accounts: AccountRepository, owner: Owner) -> Account:
 AccountRef = Account | int | str
 """An account, its id (an integer) or its name (text)."""
 ImageRef = Image | str
-"""An image, or its id."""
+"""An image, its id, its file name such as `<id>.webp` in URLs, or any of its URLs."""
 AlbumRef = Album | int | str
 """An album, or its id: a positive integer or its decimal string."""
 KeyRef = ApiKey | str
@@ -71,7 +81,23 @@ def image_id_of(image: ImageRef) -> ImageId:
     Raises:
         NotFoundError: The text is not an image id.
     """
-    return ImageId(image.id) if isinstance(image, Image) else parse_image_id(image)
+    return ImageId(image.id) if isinstance(image, Image) else parse_image_id(id_in(image))
+
+
+_FILE_NAME = re.compile(r"([0-9A-Za-z]{16})\.[0-9A-Za-z]+", re.ASCII)
+_SEGMENT = re.compile(r"/([0-9A-Za-z]{16})(?:\.[0-9A-Za-z]+)?(?=/|$)", re.ASCII)
+
+
+def id_in(text: str) -> str:
+    """Return the image id in a URL or a file name; any other value is returned as it is."""
+    value: object = text
+    if not isinstance(value, str) or len(text) == ID_LENGTH:
+        return text
+    if text.lower().startswith(("http://", "https://")):
+        ids = _SEGMENT.findall(urlsplit(text).path)
+        return str(ids[-1]) if ids else text
+    name = _FILE_NAME.fullmatch(text)
+    return name[1] if name else text
 
 
 def album_id_of(album: AlbumRef) -> AlbumId:
@@ -110,7 +136,7 @@ def parse_image_ids(images: Iterable[ImageRef], maximum: int) -> tuple[str, ...]
     """
     if isinstance(images, str | Mapping) or not isinstance(images, Iterable):
         raise ValidationError.of("image_ids", "a list of image ids", quote_value(images))
-    ids: list[object] = [image.id if isinstance(image, Image) else image for image in images]
+    ids: list[object] = [image.id if isinstance(image, Image) else id_in(image) for image in images]
     if not 1 <= len(ids) <= maximum:
         raise ValidationError.of("image_ids", f"1 to {maximum} ids", f"{len(ids)}")
     errors = [

@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Unpack
+from typing import BinaryIO, Unpack, cast
 
 from attrs import evolve
 
@@ -28,7 +28,7 @@ from imagehost_core.transform import (
     parse_transform,
     transform_parameters,
 )
-from imagehost_core.uploads import require_source
+from imagehost_core.uploads import require_source, unwrapped
 from imagehost_core.workers.costs import render_cost
 from imagehost_core.workers.executor import ImageExecutor
 
@@ -108,6 +108,7 @@ def _executor(_pid: int) -> ImageExecutor:
 
 
 def _read(source: FileSource) -> bytes:
+    source = cast("FileSource", unwrapped(source))
     require_source(source)
     name = "the file"
     if isinstance(source, bytes | bytearray | memoryview):

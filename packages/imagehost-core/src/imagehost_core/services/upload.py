@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from hashlib import file_digest
 from pathlib import Path
-from typing import BinaryIO, Unpack
+from typing import BinaryIO, Unpack, cast
 
 from attrs import evolve, field, frozen
 
@@ -47,6 +47,7 @@ from imagehost_core.uploads import (
     clean_filename,
     parse_upload_options,
     require_source,
+    unwrapped,
     with_extension,
 )
 from imagehost_core.workers.costs import ingest_cost
@@ -54,8 +55,10 @@ from imagehost_core.workers.executor import ImageExecutor
 
 log = logging.getLogger(__name__)
 
-UploadSource = StagedFile | str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-"""The source of an upload; text is a path. A file object is read from its position to its end."""
+Content = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+"""A path, bytes, or a file object, which is read from its position to its end."""
+UploadSource = StagedFile | Content | tuple[str, Content]
+"""The source of an upload: content, a pair of a file name and content, or a staged file."""
 
 
 @frozen
@@ -101,6 +104,9 @@ class UploadService:
             created_at: The time of an earlier upload to another host; by default that.
             keywords: As for `ImageHost.upload`.
         """
+        if isinstance(source, tuple) and len(source) == 2:
+            filename = source[0] if filename is None else filename
+            source = source[1]
         account = get_account(self._records.accounts, owner)
         self._units.verify(account)
         image = self._previous_result(idempotency)
@@ -201,6 +207,7 @@ class UploadService:
             source.finish(name)
             yield source
             return
+        source = cast("Content", unwrapped(source))
         require_source(source)
         with self._files.staging.stage() as staged:
             if isinstance(source, bytes | bytearray | memoryview):
@@ -381,7 +388,7 @@ class UploadService:
 def _source_name(source: UploadSource) -> str | None:
     if isinstance(source, str | os.PathLike):
         return Path(source).name
-    name = getattr(source, "name", None)
+    name = getattr(source, "name", None) or getattr(source, "filename", None)
     return name if isinstance(name, str) else None
 
 
