@@ -296,6 +296,17 @@ BAD_CALLS: dict[str, Bad] = {
     "request": Bad("images.get", ("x",), {}, **get("images/x")),
 }
 
+OF_TWO_STEPS = {
+    "images.update all",
+    "images.update_many all",
+    "albums.create all",
+    "keys.create all",
+    "webhooks.create all",
+    "webhooks.update all",
+    "accounts.update all",
+}
+"""Calls with a wrong type and a wrong value: HTTP looks at the values once the types are right."""
+
 NAMES = {"convert_to_webp": "convertToWebP"}
 """Parameters of the client by the names that the host has for them."""
 WITHOUT_OWNER = ("gallery", "render", "accounts.")
@@ -356,10 +367,13 @@ def of_core(world: World, bad: Bad) -> tuple[str, str, set[str]]:
 @pytest.mark.parametrize("name", BAD_CALLS)
 def test_a_bad_call_is_the_same_error_of_client_http_and_core(world: World, name: str) -> None:
     bad = BAD_CALLS[name]
-    expected = of_http(world, bad) if bad.http[0] else of_core(world, bad)
-    assert of_client(world, bad) == expected
+    found = of_client(world, bad)
     if bad.in_core:
-        assert of_core(world, bad) == expected
+        assert of_core(world, bad) == found
+    if bad.http[0]:
+        *error, fields = of_http(world, bad)
+        assert error == list(found[:2])
+        assert fields < found[2] if name in OF_TWO_STEPS else fields == found[2]
 
 
 def test_the_table_has_the_bad_calls_of_all_groups() -> None:
