@@ -93,6 +93,7 @@ INVALID: dict[str, tuple[Any, ...]] = {
     "convert_to_webp": BOOLEAN,
     "auto_rename": BOOLEAN,
     "is_public": BOOLEAN,
+    "delete_url": BOOLEAN,
     "images_public": BOOLEAN,
     "is_active": (*BOOLEAN, None),
     "suspended": (*BOOLEAN, None),

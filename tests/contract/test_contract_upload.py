@@ -31,6 +31,14 @@ def part(name: str, content: bytes, filename: str | None = None, content_type: s
     return f"{head}\r\n\r\n".encode() + content + b"\r\n"
 
 
+async def test_an_upload_has_the_page_that_deletes_it_where_asked(client: AsyncClient, png: bytes) -> None:
+    image = await client.upload(png, delete_url=True)
+    assert image.delete_url is not None
+    assert f"/i/{image.id}/delete?" in image.delete_url
+    assert image.delete_url not in repr(image)
+    assert (await client.images.get(image)).delete_url is None
+
+
 async def test_an_upload_returns_the_whole_record(client: AsyncClient, backend: Backend, png: bytes) -> None:
     album = await client.albums.create("Cats")
     image = await client.upload(

@@ -49,7 +49,7 @@ DIFFERENCES = {
         Iterator/Page accounts.iter
     """,
     "a host without a base URL has no image URLs; the site of a share link is the server's": """
-        Image.links Image.thumb_url Image.url AlbumShare.url
+        Image.links Image.thumb_url Image.url Image.delete_url AlbumShare.url delete_url=
     """,
     "a program sees the whole records of which the interface shows a part": """
         Image/PublicImage Account/AccountSummary images.list_public albums.get_shared

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from imagehost_client._config import add_version
 from imagehost_core.limits import DAY, HOUR, MINUTE
 from imagehost_core.models import AccountLimits
 from imagehost_core.settings import (
@@ -124,11 +127,16 @@ def test_a_url_that_would_need_escaping_is_rejected(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://img.example", "https://img.example/v2", "https://v1", "https://a/xv1"]
+    "url", ["https://img.example", "https://img.example/v2", "https://a/xv1", "http://x/"]
 )
-def test_the_base_url_ends_in_the_version(url: str) -> None:
-    with pytest.raises(ValueError, match="that ends in /v1"):
-        Settings(base_url=url)
+def test_the_version_is_added_to_a_base_url_as_the_client_does(url: str) -> None:
+    assert Settings(base_url=url).base_url == f"{url.rstrip('/')}/v1" == add_version(url)
+
+
+def test_the_error_for_a_section_names_its_class_and_module() -> None:
+    limits: Any = {"api_per_minute": 5}
+    with pytest.raises(TypeError, match=r"expected imagehost_core\.settings\.LimitSettings for limits"):
+        Settings(limits=limits)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +204,8 @@ def test_a_section_of_another_type_raises_type_error(
     name: str, kind: type[attrs.AttrsInstance], value: object
 ) -> None:
     received = type(value).__name__
-    with pytest.raises(TypeError, match=f"expected {kind.__name__} for {name} but received {received}"):
+    expected = f"expected imagehost_core.settings.{kind.__name__} for {name} but received {received}"
+    with pytest.raises(TypeError, match=expected):
         Settings(**{name: value})  # type: ignore[arg-type]
 
 

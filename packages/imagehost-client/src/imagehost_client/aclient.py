@@ -77,7 +77,7 @@ class AsyncClient(BaseClient["httpx2.AsyncBaseTransport", "httpx2.AsyncClient", 
     Use it as an asynchronous context manager, or await `close`.
 
     Args:
-        base_url: The base URL of the API, which ends in `/v1`; by default `IMAGEHOST_BASE_URL`.
+        base_url: The base URL of the API; `/v1` is added if it is missing. By default `IMAGEHOST_BASE_URL`.
         token: The API token; by default `IMAGEHOST_TOKEN`.
         cdn_url: The base URL of image delivery; by default `IMAGEHOST_CDN_URL`, else `/img` beside the
             `/v1` of `base_url`.

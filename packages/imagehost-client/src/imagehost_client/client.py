@@ -78,7 +78,7 @@ class Client(BaseClient["httpx2.BaseTransport", "httpx2.Client", "UploadIterator
     Use it as a context manager, or call `close`.
 
     Args:
-        base_url: The base URL of the API, which ends in `/v1`; by default `IMAGEHOST_BASE_URL`.
+        base_url: The base URL of the API; `/v1` is added if it is missing. By default `IMAGEHOST_BASE_URL`.
         token: The API token; by default `IMAGEHOST_TOKEN`.
         cdn_url: The base URL of image delivery; by default `IMAGEHOST_CDN_URL`, else `/img` beside the
             `/v1` of `base_url`.

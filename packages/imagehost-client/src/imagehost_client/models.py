@@ -272,6 +272,8 @@ class Image(Result):
         placeholder: A ThumbHash in base64, for display while the image loads.
         url: The delivery URL of the stored file.
         taken_at: When the photograph was taken, as the EXIF of the uploaded file said.
+        delete_url: The page on which anyone can delete the image for 30 days; only of an upload with
+            `delete_url=True`, to a host that has pages.
     """
 
     id: str
@@ -296,6 +298,7 @@ class Image(Result):
     created_at: datetime
     updated_at: datetime
     taken_at: datetime | None = None
+    delete_url: str | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return f"<Image {self.id} {self.filename!r} {self.width}x{self.height} {self.url}>"

@@ -29,6 +29,7 @@ from imagehost_core.settings import (
     require_section,
     resolve_settings,
     secret,
+    with_version,
 )
 
 FILE = "imagehost.toml"
@@ -248,7 +249,7 @@ class ServerSettings(Settings):
     """All settings: the core's and the server's.
 
     Attributes:
-        base_url: The public URL of the HTTP interface, ending in `/v1`.
+        base_url: The public URL of the HTTP interface; `/v1` is added if it is missing.
         trusted_proxies: IP addresses and networks of proxies whose `X-Forwarded-*` headers are used.
         cors_origins: Origins whose pages may use the JSON API in browsers, with a token; `*` is all of them,
             and none disables CORS.
@@ -268,6 +269,7 @@ class ServerSettings(Settings):
 
     base_url: str = field(
         default="http://127.0.0.1:8000/v1",
+        converter=with_version,
         validator=require_base_url,
         metadata=fields(Settings).base_url.metadata,
     )

@@ -189,7 +189,7 @@ CHECKS: dict[str, Check] = {
     **dict.fromkeys(
         ("remove_exif", "convert_to_webp", "auto_rename", "is_public", "images_public", "is_active"), _BOOLEAN
     ),
-    **dict.fromkeys(("suspended", "delete_images", "checksum"), _BOOLEAN),
+    **dict.fromkeys(("suspended", "delete_images", "delete_url", "checksum"), _BOOLEAN),
     "idempotency_key": _KEY,
     "if_none_match": _KEY,
     "method": choice(*get_args(RequestMethod)),

@@ -66,7 +66,7 @@ def print_completion(context: CommandContext, *, shell: str) -> None:
 EPILOG = "\n\n".join(
     (
         "\b\nEnvironment:\n"
-        "  IMAGEHOST_BASE_URL  base URL of the API; ends in /v1\n"
+        "  IMAGEHOST_BASE_URL  base URL of the API\n"
         "  IMAGEHOST_TOKEN     API token (no option has it: other users can read the process list)\n"
         "  IMAGEHOST_CDN_URL   base URL of image delivery; default: /img beside /v1\n"
         "  IMAGEHOST_PROFILE   name of the profile, as --profile",

@@ -47,6 +47,7 @@ from imagehost_core.settings.model import (
     WebhookSettings,
     require_base_url,
     require_section,
+    with_version,
 )
 from imagehost_core.settings.secrets import redact_password, secret
 
@@ -85,4 +86,5 @@ __all__ = [
     "setting_paths",
     "settings_from_environment",
     "variable_name",
+    "with_version",
 ]

@@ -11,6 +11,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from attrs import Attribute, asdict, evolve, field, frozen
+from attrs.converters import optional as optional_converter
 from attrs.validators import ge, le, matches_re, optional
 
 from imagehost_core._util.machine import available_cores, available_memory
@@ -130,6 +131,12 @@ Below one of them the server could not tell its own path from one whose root pat
 _ROOT_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]+)*")
 
 
+def with_version(value: str) -> str:
+    """Return a `base_url` with `/v1` at its end, which may be left out as in the client."""
+    given: object = value
+    return f"{value.rstrip('/').removesuffix('/v1')}/v1" if isinstance(given, str) and value else value
+
+
 def require_base_url(_settings: object, attribute: Attribute[str], value: str) -> None:
     """Raise ValueError unless a value can be a `base_url`."""
     expected = None
@@ -165,7 +172,8 @@ def require_section(section: type[object]) -> Callable[..., None]:
 
     def validate(_settings: object, attribute: Attribute[object], value: object) -> None:
         if not isinstance(value, section):
-            expected, received = section.__name__, type(value).__name__
+            package = ".".join(section.__module__.split(".")[:2])
+            expected, received = f"{package}.{section.__name__}", type(value).__name__
             raise TypeError(f"expected {expected} for {attribute.name} but received {received}")
 
     return validate
@@ -383,8 +391,8 @@ class Settings:
     """All settings of the core.
 
     Attributes:
-        base_url: The public URL of the HTTP interface, ending in `/v1`. Without it and `cdn_url`, images
-            have no URLs.
+        base_url: The public URL of the HTTP interface; `/v1` is added if it is missing. Without it and
+            `cdn_url`, images have no URLs.
         cdn_url: The public URL of the image delivery route; by default `<site_url>/img`.
         database: `sqlite` for a file in the data directory, or the URL of a PostgreSQL database.
         postgres: The connections to PostgreSQL.
@@ -404,7 +412,10 @@ class Settings:
     """
 
     base_url: str | None = field(
-        default=None, validator=optional(require_base_url), metadata=secret(redact_url)
+        default=None,
+        converter=optional_converter(with_version),
+        validator=optional(require_base_url),
+        metadata=secret(redact_url),
     )
     cdn_url: str | None = field(default=None, validator=_require_optional_url, metadata=secret(redact_url))
     database: str = field(
