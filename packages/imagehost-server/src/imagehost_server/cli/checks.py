@@ -12,12 +12,14 @@ from pathlib import Path
 import attrs
 import click
 
-from imagehost_core import ImageHost, utc_now
+from imagehost_core import ImageHost, ImageHostError, utc_now
+from imagehost_core.installation import FORMAT, parse_record
 from imagehost_core.settings import FOLDER, SQLITE, redact_password
+from imagehost_core.storage.layout import DataLayout
 from imagehost_server.cli.archives import json_option
 from imagehost_server.cli.check import Check, State
 from imagehost_server.cli.common import data_option, open_host
-from imagehost_server.cli.site_checks import check_site
+from imagehost_server.cli.site_checks import check_site, parse_site
 from imagehost_server.web.catalog import texts_of
 from imagehost_server.web.presentation import size_text
 
@@ -35,8 +37,8 @@ SANDBOX = {"landlock": "5.13", "seccomp": "3.5"}
 def check(context: click.Context, data: Path, url: str | None, as_json: bool) -> None:
     """Print what this machine can do for the host: data directory, disk, database, image store, workers.
 
-    It may run beside the server. As with every command, data of an earlier version are upgraded. With --url
-    it prints too what reaches the host through a proxy.
+    It may run beside the server. Data of an earlier version are not upgraded, but named. With --url it prints
+    too what reaches the host through a proxy.
 
     \b
     Examples:
@@ -48,10 +50,10 @@ def check(context: click.Context, data: Path, url: str | None, as_json: bool) ->
       0  the host can be served, perhaps with warnings
       1  something failed
     """  # noqa: D301 - the escape sequence is click's
-    with open_host(data, recover=False) as host:
-        checks = [*check_host(host)]
-    if url is not None:
-        checks += check_site(url)
+    site = None if url is None else parse_site(url)
+    checks = [*_check_data(data)]
+    if site is not None:
+        checks += check_site(site)
     if as_json:
         click.echo(json.dumps({"checks": [attrs.asdict(each) for each in checks]}))
     else:
@@ -60,6 +62,21 @@ def check(context: click.Context, data: Path, url: str | None, as_json: bool) ->
             advice = f"\n{'':{width}}           {each.advice}" if each.advice else ""
             click.echo(f"{each.name:{width}}  {each.state:7}  {each.found}{advice}")
     context.exit(int(any(each.state is State.FAILED for each in checks)))
+
+
+def _check_data(data: Path) -> Iterator[Check]:
+    """Yield what was found in a data directory; one line if it cannot be opened or is older."""
+    try:
+        file = DataLayout(data).record
+        if file.exists() and (found := parse_record(file.read_bytes(), file).format) < FORMAT:
+            advice = "`imagehost upgrade` upgrades them; make a backup before"
+            yield Check("data", State.FAILED, f"format {found}; this version has format {FORMAT}", advice)
+            return
+        with open_host(data, recover=False) as host:
+            yield from check_host(host)
+    except (click.ClickException, ImageHostError, OSError) as error:
+        found_error = error.message if isinstance(error, click.ClickException) else str(error)
+        yield Check("host", State.FAILED, found_error, "the message names what to change")
 
 
 def check_host(host: ImageHost) -> Iterator[Check]:

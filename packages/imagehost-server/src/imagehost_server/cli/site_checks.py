@@ -6,13 +6,16 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+import click
 from attrs import frozen
 
+from imagehost_core.errors import quote_value
 from imagehost_server.cli.check import Check, State
 
 TIMEOUT_SECONDS = 10.0
@@ -20,6 +23,11 @@ CERTIFICATE_DAYS = 14
 """A certificate that ends sooner should have been renewed."""
 BODY_MEGABYTES = (1, 5, 50)
 UPLOAD = "/v1/upload"
+SILENT_ADVICE = "the log of the proxy and that of the host have the reason"
+BUFFERING_ADVICE = (
+    "the proxy waits for the whole body: nginx: proxy_request_buffering off; Caddy: no request_buffers; "
+    "Apache: no proxy-sendcl; Traefik: no buffering middleware"
+)
 BODY_ADVICE = (
     "nginx: client_max_body_size 52m; Caddy: request_body max_size 52MB; Apache: LimitRequestBody 54525952; "
     "Traefik: buffering maxRequestBodyBytes 54525952"
@@ -62,24 +70,62 @@ class Site:
             connection.close()
 
 
-def check_site(url: str) -> Iterator[Check]:
-    """Yield what was found, for each part of a site.
+def parse_site(url: str) -> Site:
+    """Return the site of a URL.
 
     Args:
         url: Its URL, such as `https://images.example.com`.
+
+    Raises:
+        BadParameter: It is no http or https URL with a host.
     """
-    site = Site(urlsplit(url.removesuffix("/").removesuffix("/v1")))
     try:
-        if site.url.scheme == "https":
-            yield _certificate(site)
-            yield _redirect(site)
-        yield _alive(site)
-        for megabytes in BODY_MEGABYTES:
-            yield _body(site, megabytes)
-        yield _authorization(site)
-        yield from _image_headers(site)
+        parts = urlsplit(url.removesuffix("/").removesuffix("/v1"))
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise click.BadParameter(
+            f"expected a URL such as https://images.example.com but received {quote_value(url)}",
+            param_hint="--url",
+        )
+    return Site(parts)
+
+
+def check_site(site: Site) -> Iterator[Check]:
+    """Yield what was found, for each part of a site; one line if nothing responds there."""
+    if site.url.scheme == "https":
+        yield from _try("certificate", partial(_certificate, site))
+        yield from _try("redirect", partial(_redirect, site))
+    try:
+        socket.create_connection((site.url.hostname, _port(site)), TIMEOUT_SECONDS).close()
+    except OSError as error:
+        advice = "check DNS, the firewall and the proxy"
+        yield Check("site", State.FAILED, f"{site.url.geturl()}: {error}", advice)
+        return
+    yield from _try("host", partial(_alive, site))
+    for megabytes in BODY_MEGABYTES:
+        yield from _try(f"body of {megabytes} MB", partial(_body, site, megabytes))
+    yield from _try("Authorization", partial(_authorization, site))
+    yield from _try("image", partial(_image_headers, site))
+
+
+def _try(name: str, check: Callable[[], Check | Iterator[Check]]) -> Iterator[Check]:
+    """Yield the lines of a check; a failed one if there is no response."""
+    try:
+        found = check()
+        yield from (found,) if isinstance(found, Check) else found
+    except TimeoutError:
+        silent = f"no response within {TIMEOUT_SECONDS:.0f} seconds"
+        yield Check(
+            name, State.FAILED, silent, BUFFERING_ADVICE if name.startswith("body") else SILENT_ADVICE
+        )
     except (OSError, HTTPException) as error:
-        yield Check("site", State.FAILED, f"{url}: {error}", "check DNS, the firewall and the proxy")
+        yield Check(name, State.FAILED, str(error) or type(error).__name__, SILENT_ADVICE)
+
+
+def _port(site: Site) -> int:
+    return site.url.port or (443 if site.url.scheme == "https" else 80)
 
 
 def _certificate(site: Site) -> Check:
@@ -146,11 +192,14 @@ def _image_headers(site: Site) -> Iterator[Check]:
     images = _data(site.request("GET", "/v1/gallery?per_page=1")[1]).get("images") or []
     if not images:
         return
-    path = urlsplit(images[0]["url"]).path.removeprefix(site.url.path.rstrip("/"))
-    whole, _ = site.request("GET", path)
-    part, _ = site.request("GET", path, {"Range": "bytes=0-0"})
+    # It may be on another host, and may have a signature.
+    url = urlsplit(images[0]["url"])
+    origin = Site(url._replace(path="", query=""))
+    target = f"{url.path}?{url.query}" if url.query else url.path
+    whole, _ = origin.request("GET", target)
+    part, _ = origin.request("GET", target, {"Range": "bytes=0-0"})
     yield _verdict("Range", part.status, 206, RANGE_ADVICE)
-    same, _ = site.request("GET", path, {"If-None-Match": whole.headers.get("etag", "")})
+    same, _ = origin.request("GET", target, {"If-None-Match": whole.headers.get("etag", "")})
     yield _verdict("If-None-Match", same.status, 304, CONDITION_ADVICE)
 
 
