@@ -96,7 +96,7 @@ class Backend:
     def create_account(self, *, role: str = "user") -> Account:
         """Create an account."""
         name = f"user{next(_numbers)}"
-        account = self.operator.accounts.create(name, password_hash=PASSWORD_HASH, role=role)
+        account = self.operator.accounts.create(name, password_hash=PASSWORD_HASH, role=role)  # type: ignore[arg-type]
         return Account(account.name, self.operator.sessions.create(account).token)
 
     def refuse_uploads(self, account: Account, status: int) -> None:

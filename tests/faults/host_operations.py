@@ -76,12 +76,12 @@ def _upload(
 
 
 def _create_key(host: ImageHost, owner: str, scopes: list[str]) -> Any:
-    created = host.keys.create(owner=owner, scopes=scopes)
+    created = host.keys.create(owner=owner, scopes=scopes)  # type: ignore[arg-type]
     return [created.id, created.token]
 
 
 def _create_webhook(host: ImageHost, owner: str, events: list[str]) -> Any:
-    return host.webhooks.create(owner=owner, url="https://example.com/hook", events=events).id
+    return host.webhooks.create(owner=owner, url="https://example.com/hook", events=events).id  # type: ignore[arg-type]
 
 
 def _statuses(results: Any) -> Any:

@@ -50,7 +50,7 @@ def observe(measurement):
         exits.append(measurement.cause)
 
 settings = Settings(rendering=RenderingSettings(ingest_timeout_seconds=600, render_timeout_seconds=600))
-with ImageHost.open(settings=settings, observe=observe) as host:
+with ImageHost.open(":memory:", settings=settings, observe=observe) as host:
     def upload(file):
         try:
             image = host.upload(file, owner="admin")

@@ -163,7 +163,7 @@ class Archive:
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
     """The archive of a public album, as the server sends it."""
     path = tmp_path_factory.mktemp("archive") / "images.zip"
-    with ImageHost.open(settings=SETTINGS) as host, serving(host, SETTINGS) as origin:
+    with ImageHost.open(":memory:", settings=SETTINGS) as host, serving(host, SETTINGS) as origin:
         album = host.albums.create("Harbour", owner="admin")
         images = [
             host.upload(make_image(40 + number, 30), owner="admin", album_id=album.id, filename=name)

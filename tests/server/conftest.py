@@ -95,7 +95,7 @@ def client_of(server: RunningServer, operator: ImageHost) -> Iterator[CreateClie
     clients: list[httpx2.Client] = []
 
     def create(user: str, *scopes: str) -> httpx2.Client:
-        token = operator.keys.create(owner=user, scopes=scopes or ALL_SCOPES).token
+        token = operator.keys.create(owner=user, scopes=scopes or ALL_SCOPES).token  # type: ignore[arg-type]
         headers = {"Authorization": f"Bearer {token}"}
         clients.append(httpx2.Client(base_url=server.origin, headers=headers, timeout=PATIENCE))
         return clients[-1]

@@ -55,7 +55,7 @@ SETTINGS = ServerSettings(
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    with ImageHost.open(settings=SETTINGS) as opened:
+    with ImageHost.open(":memory:", settings=SETTINGS) as opened:
         yield opened
 
 
@@ -310,7 +310,7 @@ async def test_requests_that_wait_for_another_one_with_their_idempotency_key_hol
         body: Any = {"json": {"name": "x"}} if "albums" in path else {"files": {"image": make_image()}}
         statuses[(await client.post(path, headers=headers, **body)).status_code] += 1
 
-    with ImageHost.open(settings=UNLIMITED) as host:
+    with ImageHost.open(":memory:", settings=UNLIMITED) as host:
         owners = [host.accounts.get("admin"), host.accounts.create("other")]
         first, second = (
             {"Authorization": f"Bearer {host.keys.create(owner=owner).token}"} for owner in owners

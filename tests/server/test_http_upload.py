@@ -79,7 +79,7 @@ def test_images_have_the_time_at_which_their_request_was_complete_in_the_order_o
     )
     ticks = count()
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    host = ImageHost.open(settings=settings, clock=lambda: start + timedelta(seconds=next(ticks)))
+    host = ImageHost.open(":memory:", settings=settings, clock=lambda: start + timedelta(seconds=next(ticks)))
     token = host.keys.create(owner="admin").token
     with (
         serving(host, settings) as origin,

@@ -14,6 +14,7 @@ from tests.open_host import open_host
 
 from imagehost_core import CameraData, ImageHost
 from imagehost_core.settings import StorageSettings
+from imagehost_core.uploads import UploadFormat
 
 
 @pytest.fixture(
@@ -51,7 +52,7 @@ def test_a_place_is_read_from_the_stored_file_unless_metadata_is_removed(host: I
 
 
 @pytest.mark.parametrize("format_", ["webp", "jpeg", "png"])
-def test_a_place_in_xmp_is_read_from_converted_images_too(host: ImageHost, format_: str) -> None:
+def test_a_place_in_xmp_is_read_from_converted_images_too(host: ImageHost, format_: UploadFormat) -> None:
     stored = host.upload(POSITION_FILES["WebP"], owner="admin", format=format_, quality=50)
     assert host.camera_data(stored).has_place
     removed = host.upload(POSITION_FILES["WebP"], owner="admin", format=format_, quality=50, remove_exif=True)

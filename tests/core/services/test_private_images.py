@@ -233,7 +233,7 @@ def test_thumb_url_is_always_allowed(strict: ImageHost, opened: Callable[..., Im
     sized = opened(settings=with_delivery(require_signed=True, allowed_sizes=("7x7",)))
     for host in (strict, sized):
         for side, fmt in ((400, None), (100, None), (100, "jpeg"), (400, "png")):
-            image = host.upload(make_image(side, 50), owner="admin", format=fmt)
+            image = host.upload(make_image(side, 50), owner="admin", format=fmt)  # type: ignore[arg-type]
             path, query = parts(host.urls.thumb(image))
             with host.delivery.open(host.delivery.resolve(path, query)) as blob:
                 assert blob.size > 0

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image as PILImage
@@ -87,7 +88,7 @@ def test_images_without_the_time_at_which_they_were_taken_are_the_last_in_both_o
         ("taken_at", [*dated, *without]),
         ("-taken_at", [*dated[::-1], *without[::-1]]),
     ):
-        listed = host.images.iter(owner="photographer", sort=sort, per_page=1)
+        listed = host.images.iter(owner="photographer", sort=sort, per_page=1)  # type: ignore[arg-type]
         assert [image.id for image in listed] == expected
 
 
@@ -125,7 +126,7 @@ def test_the_default_never_makes_a_file_larger(host: ImageHost) -> None:
 def test_the_requested_format_is_stored(
     host: ImageHost, samples: dict[str, bytes], name: str, fmt: str
 ) -> None:
-    image = host.upload(samples[name], owner="admin", filename=name, format=fmt)
+    image = host.upload(samples[name], owner="admin", filename=name, format=fmt)  # type: ignore[arg-type]
     pil_image = decoded(master(host, image))
     assert pil_image.format == fmt.upper()
     assert image.format.value == fmt
@@ -204,7 +205,8 @@ def test_a_format_takes_precedence_over_the_conversion_to_webp(
     host: ImageHost, samples: dict[str, bytes]
 ) -> None:
     for convert in (True, False):
-        image = host.upload(samples["photo.jpg"], owner="admin", format="PNG", convert_to_webp=convert)
+        upper: Any = "PNG"
+        image = host.upload(samples["photo.jpg"], owner="admin", format=upper, convert_to_webp=convert)
         assert image.format is Format.PNG
 
 

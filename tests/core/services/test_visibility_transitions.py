@@ -228,7 +228,7 @@ def test_a_deletion_that_was_interrupted_leaves_a_smaller_album_and_another_comp
         if is_ending and isinstance(measurement, TransactionEnded):
             raise EndOfProcess
 
-    with ImageHost.open(settings=ONE_WORKER, executor=shared_executor(), observe=observe) as host:
+    with ImageHost.open(":memory:", settings=ONE_WORKER, executor=shared_executor(), observe=observe) as host:
         album, stay_public = make_large_album(host, is_public=is_public), is_public or images_public
         is_ending = True
         with pytest.raises(EndOfProcess):

@@ -103,7 +103,7 @@ class Fixture:
 def fixture() -> Fixture:
     """Return a host with a public and a private image."""
     settings = ServerSettings(base_url="http://127.0.0.1:8000/v1", trusted_proxies=("10.0.0.0/8",))
-    host = ImageHost.open(settings=settings)
+    host = ImageHost.open(":memory:", settings=settings)
     atexit.register(host.close)
     owner = host.accounts.get("admin")
     public, private = (

@@ -75,7 +75,7 @@ class Fixture:
 def fixture() -> Fixture:
     """Return a host with signed URLs of a private image."""
     clock = FrozenClock(DEFAULT_NOW - timedelta(hours=2))
-    host = ImageHost.open(clock=clock, settings=Settings(base_url="http://127.0.0.1:8000/v1"))
+    host = ImageHost.open(":memory:", clock=clock, settings=Settings(base_url="http://127.0.0.1:8000/v1"))
     atexit.register(host.close)
     image, other = (
         host.upload(make_image(32, 24, seed=seed), owner="admin", is_public=False) for seed in (1, 2)

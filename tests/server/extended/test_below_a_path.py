@@ -56,7 +56,7 @@ def settings() -> ServerSettings:
 
 @pytest.fixture(scope="module")
 def upstream(settings: ServerSettings) -> Iterator[str]:
-    host = ImageHost.open(settings=settings)
+    host = ImageHost.open(":memory:", settings=settings)
     host.accounts.set_password_hash("admin", hash_quickly(PASSWORD))
     with serving(host, settings) as origin:
         yield origin
@@ -110,7 +110,7 @@ def test_no_template_names_a_path_without_the_root_path() -> None:
 @pytest.mark.parametrize("cdn_url", [f"{SITE}{ROOT}", "https://cdn.example", "https://cdn.example/x", None])
 def test_images_are_below_the_path_of_the_cdn_url(settings: ServerSettings, cdn_url: str | None) -> None:
     own = evolve(settings, cdn_url=cdn_url)
-    host = ImageHost.open(settings=own)
+    host = ImageHost.open(":memory:", settings=own)
     url = httpx2.URL(host.urls.image(host.upload(make_image(), owner="admin")))
     with serving(host, own) as origin:
         for path in {url.path, url.path.removeprefix(ROOT)}:
@@ -124,7 +124,7 @@ def test_private_images_have_signed_urls_where_the_cookie_is_not_sent(
     settings: ServerSettings, cdn_url: str | None, signed: bool
 ) -> None:
     own = evolve(settings, cdn_url=cdn_url)
-    host = ImageHost.open(settings=own)
+    host = ImageHost.open(":memory:", settings=own)
     host.upload(make_image(), owner="admin", is_public=False)
     cookie = cookie_name(SESSION_COOKIE, ROOT)
     headers = {"Cookie": f"{cookie}={host.sessions.create(host.accounts.get('admin')).token}"}

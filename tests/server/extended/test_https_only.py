@@ -253,7 +253,7 @@ def test_x_forwarded_proto_counts_from_a_trusted_proxy(tmp_path: Path, no_limits
 
 def test_hsts_can_be_disabled() -> None:
     settings = ServerSettings(trusted_proxies=("127.0.0.1",), server=ListenSettings(hsts_seconds=0))
-    with serving(ImageHost.open(settings=settings), settings) as origin:
+    with serving(ImageHost.open(":memory:", settings=settings), settings) as origin:
         response = httpx2.get(f"{origin}/healthz", headers={"X-Forwarded-Proto": "https"})
     assert response.status_code == 200
     assert "strict-transport-security" not in response.headers

@@ -28,7 +28,7 @@ HASTY = RenderingSettings(processes=1, queue=16, render_timeout_seconds=2.0)
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    with ImageHost.open(settings=SETTINGS) as opened:
+    with ImageHost.open(":memory:", settings=SETTINGS) as opened:
         yield opened
 
 
@@ -111,7 +111,7 @@ async def test_a_request_leaves_the_queue_when_its_client_disconnects_or_it_is_c
 
 @pytest.mark.anyio
 async def test_a_request_in_the_queue_is_rejected_at_its_deadline() -> None:
-    with ImageHost.open(settings=evolve(SETTINGS, rendering=HASTY)) as host:
+    with ImageHost.open(":memory:", settings=evolve(SETTINGS, rendering=HASTY)) as host:
         image, route = host.upload(make_image(64, 48), owner="admin"), DeliveryRoute(host, Executors(HASTY))
         begin = time.monotonic()
         with busy_workers(host, image, "w=9"):

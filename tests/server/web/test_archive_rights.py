@@ -135,7 +135,7 @@ LEAVES[SHARED] = LEAVES[OWN]
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    with ImageHost.open(settings=SETTINGS, clock=CLOCK, executor=shared_executor()) as opened:
+    with ImageHost.open(":memory:", settings=SETTINGS, clock=CLOCK, executor=shared_executor()) as opened:
         yield opened
 
 

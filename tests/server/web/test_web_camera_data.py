@@ -13,6 +13,7 @@ from imagehost_core import ImageHost
 from imagehost_core.errors import NotFoundError
 from imagehost_core.storage import MASTER
 from imagehost_core.testing import make_image
+from imagehost_core.uploads import UploadFormat
 
 WARNING = "The file contains the place where it was taken"
 
@@ -50,7 +51,7 @@ def test_the_public_page_says_how_it_was_taken_and_never_where_or_by_whom(
 
 
 @pytest.mark.parametrize("format_", ["webp", "jpeg", "png"])
-def test_the_data_of_converted_images_is_read_too(host: ImageHost, format_: str) -> None:
+def test_the_data_of_converted_images_is_read_too(host: ImageHost, format_: UploadFormat) -> None:
     image = host.upload(photograph(), owner="admin", format=format_)
     assert host.camera_data(image, owner="admin").camera == "Canon EOS 5D"
 

@@ -50,7 +50,7 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     clock = FrozenClock()
-    host = ImageHost.open(settings=SETTINGS, clock=clock)
+    host = ImageHost.open(":memory:", settings=SETTINGS, clock=clock)
     key = host.keys.create(owner="admin", scopes=["images:write"]).token
     headers = {"Authorization": f"Bearer {key}"}
     with (
@@ -196,7 +196,7 @@ def test_an_upload_whose_key_ends_when_the_image_is_stored_succeeds_without_the_
 
 def test_a_host_without_pages_has_no_such_urls() -> None:
     settings = evolve(SETTINGS, web=WebSettings(enabled=False))
-    host = ImageHost.open(settings=settings)
+    host = ImageHost.open(":memory:", settings=settings)
     headers = {"Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
     with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=headers) as client:
         response = client.post("/v1/upload", files={"image": ("a.png", PNG)}, data={"delete_url": "1"})

@@ -45,7 +45,7 @@ def test_stored_images_are_there_when_the_directory_is_opened_again(tmp_path: Pa
 
 def test_a_temporary_host_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with ImageHost.open(settings=ONE_WORKER) as host:
+    with ImageHost.open(":memory:", settings=ONE_WORKER) as host:
         image = host.upload(PNG, owner="admin")
         assert host.render(image.id, "w=10").width == 10
         assert len(list(tmp_path.iterdir())) == 1
@@ -227,6 +227,6 @@ def test_missing_native_modules_are_logged_in_one_line(
     monkeypatch.setattr(codecs, "RESAMPLER", resampler)
     monkeypatch.setattr(codecs, "CHROMA_SUBSAMPLING", chroma)
     caplog.set_level("INFO")
-    with ImageHost.open(settings=ONE_WORKER):
+    with ImageHost.open(":memory:", settings=ONE_WORKER):
         assert caplog.text.count("C extensions of imagehost-core not built") == lines
         assert caplog.text.count("falls back") == fallbacks

@@ -92,7 +92,7 @@ def test_errors_are_those_of_an_upload_and_of_a_url() -> None:
     with pytest.raises(PayloadTooLargeError):
         inspect(bytes(MAX_FILE_BYTES + 1))
     with pytest.raises(BadRequestError) as caught:
-        render(PHOTO, w=0, fm="bmp")
+        render(PHOTO, w=0, fm="bmp")  # type: ignore[arg-type]
     assert {error.name for error in caught.value.errors} == {"w", "fm"}
     with pytest.raises(BadRequestError, match="both"):
         render(PHOTO, "w=5", h=5)
@@ -118,4 +118,4 @@ def test_an_upload_of_another_type_and_an_unknown_order_are_named_errors() -> No
             with pytest.raises(ValidationError, match="expected a name for filename"):
                 host.upload(PHOTO, owner="admin", filename=name)  # type: ignore[arg-type]
         with pytest.raises(BadRequestError, match="-created_at"):
-            host.images.list(owner="admin", sort="x")
+            host.images.list(owner="admin", sort="x")  # type: ignore[arg-type]
