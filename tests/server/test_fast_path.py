@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -19,7 +21,9 @@ from tests.server.fake_server import DATE, FakeServer, FakeTransport, ParsedResp
 from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
+from imagehost_core.errors import ImageHostError
 from imagehost_core.models import Image
+from imagehost_core.settings import DeliverySettings
 from imagehost_core.testing import make_image
 from imagehost_server.app import Application, create_app
 from imagehost_server.delivery.fast_path import MAX_REQUEST_BYTES, MAX_UNSENT_BYTES, Peer
@@ -265,18 +269,80 @@ def test_cached_headers_are_not_used_for_another_peer(app: Application, image: I
         assert "strict-transport-security" in over_tls.headers
 
 
-def test_a_changed_or_deleted_image_is_not_sent_from_memory(app: Application, host: ImageHost) -> None:
-    image = host.upload(make_image(64, 48), owner="admin")
-    request = request_of(f"/img/{image.id}?w=20")
-    host.delivery.open(host.delivery.resolve(image.id, "w=20")).close()
-    assert via_fast_path(app, request) is not None
-    host.images.update(image.id, is_public=False)
-    assert via_fast_path(app, request) is None
-    host.images.update(image.id, is_public=True)
-    host.delivery.open(host.delivery.resolve(image.id, "w=20")).close()
-    assert via_fast_path(app, request) is not None
-    host.images.delete(image.id)
-    assert via_fast_path(app, request) is None
+@pytest.fixture(scope="module")
+def owned() -> Iterator[tuple[ImageHost, str]]:
+    """Another host, as a suspension ends what it has in memory, and an account."""
+    with open_host() as opened:
+        yield opened, opened.accounts.create("owner").name
+
+
+@pytest.mark.parametrize(
+    ("method", "line"),
+    [("GET", "X: y"), ("HEAD", "X: y"), ("GET", "If-None-Match: *"), ("HEAD", "If-None-Match: *")],
+)
+def test_a_changed_or_deleted_image_is_not_sent_from_memory(
+    owned: tuple[ImageHost, str], method: str, line: str
+) -> None:
+    """Whatever ends the right to it: neither its bytes, nor a 304, nor the head of a response."""
+    host, name = owned
+    app = create_app(host, ServerSettings())
+    album = host.albums.create("A", owner=name)
+    image = host.upload(make_image(64, 48), owner=name, album_id=album.id)
+    request = request_of(f"/img/{image.id}?w=20", "Host: a", line, method=method)
+
+    def is_sent() -> bool:
+        return via_fast_path(app, request) is not None
+
+    def load() -> None:
+        """As the slow path does, whose next request finds the image in memory."""
+        with suppress(ImageHostError):
+            host.delivery.open(host.delivery.resolve(image.id, "w=20")).close()
+        via_fast_path(app, request_of(f"/img/{image.id}?w=20"))
+
+    changes: list[tuple[Callable[[], object], Callable[[], object]]] = [
+        (
+            lambda: host.images.update(image.id, is_public=False),
+            lambda: host.images.update(image.id, is_public=True),
+        ),
+        (
+            lambda: host.albums.update(album.id, owner=name, images_public=False),
+            lambda: host.albums.update(album.id, owner=name, images_public=True),
+        ),
+        (
+            lambda: host.accounts.update(name, suspended=True),
+            lambda: host.accounts.update(name, suspended=False),
+        ),
+        (lambda: host.images.delete(image.id), lambda: None),
+    ]
+    for hide, show in changes:
+        load()
+        assert is_sent()
+        hide()
+        assert not is_sent()
+        load()
+        assert not is_sent()
+        show()
+
+
+def test_head_and_304_open_no_file(tmp_path: Path) -> None:
+    require_nowait(tmp_path)
+    settings = ServerSettings(delivery=DeliverySettings(memory_cache_bytes=1))
+    with open_host(tmp_path / "data", settings=settings) as host:
+        app, image = create_app(host, settings), host.upload(make_image(64, 48), owner="admin")
+        target = f"/img/{image.id}?w=20"
+        host.delivery.open(host.delivery.resolve(image.id, "w=20")).close()
+        get = via_fast_path(app, request_of(target))
+        assert get is not None
+        opened: list[object] = []
+        sys.addaudithook(lambda event, arguments: opened.append(arguments) if event == "open" else None)
+        head = via_fast_path(app, request_of(target, method="HEAD"))
+        not_modified = via_fast_path(app, request_of(target, "Host: a", "If-None-Match: *"))
+        assert opened == []
+        assert head is not None
+        assert head.without_request_id().headers == get.without_request_id().headers
+        assert not_modified is not None
+        assert via_fast_path(app, request_of(target)) is not None
+        assert len(opened) == 1
 
 
 @pytest.mark.parametrize(

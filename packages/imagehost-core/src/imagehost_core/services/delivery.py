@@ -273,10 +273,20 @@ class ImageResolver:
         Raises:
             ImageHostError: As for `resolve`.
         """
+        found = self.resolve_to_keep(path, query, accept=accept, viewer=viewer)
+        return None if found is None else found[0]
+
+    def resolve_to_keep(
+        self, path: str, query: str, *, accept: str, viewer: Account | None = None
+    ) -> tuple[ResolvedImage, int | None] | None:
+        """Do as `resolve_cached`; return also the `generation` as long as which the result is valid.
+
+        It is `None` for a result that is valid now only, or must not be kept.
+        """
         key = _ResolutionKey.of(path, query, accept, viewer)
         cached = self._resolutions.get(key)
         if cached is not None and cached[0] == self._files.generations.read(cached[1].image.id):
-            return cached[1]
+            return cached[1], cached[0]
         url = parse_image_url(path, query)
         generation = self._files.generations.read(url.image_id)
         found = self._find_in_memory(url, viewer)
@@ -285,9 +295,14 @@ class ImageResolver:
         resolved = self._resolve(url, found, accept, viewer)
         # A signed URL is resolved each time: whether its signature is valid depends on the time.
         is_cacheable = not url.has_signature and len(path) + len(query) + len(key.accept) <= MAX_CACHED_URL
-        if generation is not None and is_cacheable:
-            self._resolutions.put(key, (generation, resolved))
-        return resolved
+        if generation is None or not is_cacheable:
+            return resolved, None
+        self._resolutions.put(key, (generation, resolved))
+        return resolved, generation
+
+    def generation(self, image_id: ImageId) -> int | None:
+        """Return the generation of an image, which a change of what its URLs refer to ends; never waits."""
+        return self._files.generations.read(image_id)
 
     def read_nowait(self, resolved: ResolvedImage) -> tuple[str, bytes] | None:
         """Return the bytes of a variant, and where they were: `memory`, or `disk` (in the page cache).

@@ -25,8 +25,9 @@ from imagehost_core import ImageHost
 from imagehost_core.conditional import is_not_modified
 from imagehost_core.errors import ImageHostError, RateLimitError
 from imagehost_core.limits import Decision
+from imagehost_core.services.delivery import MAX_CACHED_URL, ResolvedImage
 from imagehost_server.auth.identity import rate_limit_headers
-from imagehost_server.delivery.route import DeliveryRoute, ResponseStartCache, relevant_headers
+from imagehost_server.delivery.route import DeliveryRoute, relevant_headers
 from imagehost_server.http.client_address import resolve_client, without_root
 from imagehost_server.http.response_body import WHOLE_BYTES
 from imagehost_server.http.responses import RawResponse
@@ -55,6 +56,9 @@ MAX_REQUEST_BYTES = 4_096
 
 MAX_CACHED_HEADERS = 1_000
 """Entries in the cache of parsed headers: a client sends the same ones with each request."""
+
+MAX_KNOWN = 10_000
+"""Requests whose images and heads are in memory, of about 3 KB each."""
 
 MAX_CACHED_PATHS = 1_000
 """Entries in the cache of parsed paths."""
@@ -94,6 +98,25 @@ class _RequestHeaders(NamedTuple):
     is_https: bool
     received: RawHeaders
     has_authorization: bool
+
+
+class _Known:
+    """The image that a request refers to, and the heads of its responses.
+
+    Attributes:
+        generation: The generation of the image as long as which all of it is valid; `None`: now only.
+        resolved: The image.
+        size: The bytes of the body of `ok_start`; -1 = that is not known.
+        ok_start: The head of a 200 response without the headers of each response.
+        not_modified_start: That of a 304 response; empty: not made yet.
+    """
+
+    __slots__ = ("generation", "not_modified_start", "ok_start", "resolved", "size")
+
+    def __init__(self, resolved: ResolvedImage, generation: int | None) -> None:
+        self.resolved, self.generation = resolved, generation
+        self.size = -1
+        self.ok_start = self.not_modified_start = b""
 
 
 class Read(Protocol):
@@ -157,12 +180,9 @@ class FastPath(Generic[R]):
         self._delivery_path = delivery_path
         self._reads = reads
         self._root_path = host.settings.root_path
-        self._not_modified_starts = ResponseStartCache(
-            lambda resolved, *_: _encode_start(route.not_modified_start(resolved))
-        )
-        self._ok_starts = ResponseStartCache(
-            lambda resolved, size, fmt: _encode_start(route.ok_start(resolved, size, fmt))
-        )
+        self._route = route
+        # The oldest one is evicted.
+        self._known: dict[tuple[bytes, bytes, str], _Known] = {}
         self._cached_paths = lru_cache(MAX_CACHED_PATHS)(self._parse_path)
         self._cached_headers = lru_cache(MAX_CACHED_HEADERS)(self._parse_headers)
         # The last default headers of the server, and their encoded form.
@@ -193,25 +213,32 @@ class FastPath(Generic[R]):
             return self._respond_read(started, method, path, read, (query or b"").decode(), headers)
         if image_path is None or headers.has_authorization:
             return None
-        try:
-            resolved = self._host.delivery.resolve_cached(
-                image_path, (query or b"").decode(), accept=headers.accept
-            )
-        except ImageHostError:
-            return None
-        if resolved is None:
-            return None
+        key = received, query or b"", headers.accept
+        known = self._known.get(key)
+        if known is None or known.generation != self._host.delivery.generation(known.resolved.image.id):
+            known = self._find(key, image_path)
+            if known is None:
+                return None
+        resolved = known.resolved
         if is_not_modified(
             resolved.etag, resolved.last_modified, headers.if_none_match, headers.if_modified_since
         ):
             found_in, status, body = "client", 304, b""
-            start = self._not_modified_starts.get(resolved, 0, resolved.format)
+            if not known.not_modified_start:
+                known.not_modified_start = _encode_start(self._route.not_modified_start(resolved))
+            start = known.not_modified_start
+        elif method == "HEAD" and known.size >= 0:
+            found_in, status, start, body = "memory", 200, known.ok_start, b""
         else:
             found = self._host.delivery.read_nowait(resolved)
             if found is None or (len(found[1]) > WHOLE_BYTES and self._must_hold_little(peer)):
                 return None
             (found_in, body), status = found, 200
-            start = self._ok_starts.get(resolved, len(body), resolved.format_of(body))
+            if known.size != len(body):
+                ok_start = self._route.ok_start(resolved, len(body), resolved.format_of(body))
+                known.ok_start = _encode_start(ok_start)
+                known.size = len(body)
+            start = known.ok_start
             if method == "HEAD":
                 body = b""
         request_id = self._security.new_request_id()
@@ -221,6 +248,23 @@ class FastPath(Generic[R]):
         self._recorder.lookup(found_in)
         self._security.access_log.request(method, path, headers.ip_address, status, request_id, seconds)
         return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
+
+    def _find(self, key: tuple[bytes, bytes, str], image_path: str) -> _Known | None:
+        """Return what a request refers to, and keep it as long as it is valid; `None` for the slow path."""
+        self._known.pop(key, None)
+        try:
+            found = self._host.delivery.resolve_to_keep(image_path, key[1].decode(), accept=key[2])
+        except ImageHostError:
+            return None
+        if found is None:
+            return None
+        resolved, generation = found
+        known = _Known(resolved, generation)
+        if generation is not None and sum(map(len, key)) <= MAX_CACHED_URL:
+            if len(self._known) >= MAX_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[key] = known
+        return known
 
     def _respond_read(
         self, started: float, method: str, path: str, read: R, query: str, headers: _RequestHeaders
