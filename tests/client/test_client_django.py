@@ -215,6 +215,18 @@ def test_a_private_storage_has_private_images_and_signed_urls(fake: FakeImageHos
     assert [anonymous.get(str(url)).status_code for url in urls] == [404] * 5
 
 
+def test_a_signing_key_signs_private_urls_without_requests(fake: FakeImageHost) -> None:
+    photo = save(field="secret")
+    key = fake.core.images.signing_key(owner="admin")
+    fake.requests.clear()
+    with override_settings(IMAGEHOST={"signing_key": key}):
+        html = render("{% imagehost_picture photo.secret 100 %}", photo=photo)
+        urls = [str(photo.secret.url), *re.findall(r"https://[^\s\"]+", html.replace("&amp;", "&"))]
+    assert fake.requests == []
+    anonymous = httpx2.Client(transport=fake)
+    assert [anonymous.get(url).status_code for url in urls] == [200] * 3
+
+
 def test_a_picture_has_a_srcset_within_the_image_without_a_request(fake: FakeImageHost) -> None:
     photo = save()
     fake.requests.clear()

@@ -6,6 +6,7 @@ import base64
 import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import parse_qsl, urlsplit
 
@@ -33,8 +34,9 @@ from imagehost_client._types import DELIVERABLE, FORMATS, STORED_FORMATS, UPLOAD
 from imagehost_client.models import PublicImage
 from imagehost_client.testing import FakeImageHost, make_png
 from imagehost_client.urls import average_colour
-from imagehost_core import formats
+from imagehost_core import errors, formats
 from imagehost_core.errors import BadRequestError
+from imagehost_core.image_url import sign_deletion
 from imagehost_core.transform import Size, parse_transform, plan
 
 
@@ -436,3 +438,65 @@ def test_the_table_of_formats_is_that_of_the_host() -> None:
             info.extensions,
             info.accepted,
         )
+
+
+VECTOR = re.compile(r"^\| (?:`([\w=&]+)`)? ?\| (?:`\w+`)? ?\| `([\w-]{43})` \|$", re.MULTILINE)
+"""A row of the test vectors in docs/http.md: a query and its signature."""
+
+SIGNED_PARAMS: list[Any] = [
+    {},
+    {"w": 300},
+    {"h": 20, "fit": "cover"},
+    {"w": 300, "h": 200, "q": 80, "fit": "contain"},
+    *({"w": 30, "fm": fm} for fm in ("jpg", "jpeg", "png", "webp", "avif", "auto", *DELIVERABLE)),
+]
+
+
+@pytest.mark.parametrize("params", SIGNED_PARAMS, ids=str)
+def test_a_url_that_a_program_signs_is_that_of_the_host(host: FakeImageHost, params: Any) -> None:
+    with host.client() as client, httpx2.Client(transport=host) as anonymous:
+        image = client.upload(make_png(400, 300), is_public=False)
+        key = client.renew_signing_secret().signing_key
+        signed = client.images.signed_url(image, expires_in=600, **params)
+        for expires_at in (signed.expires_at, int(signed.expires_at.timestamp())):
+            assert urls.sign(image, key=key, expires_at=expires_at, **params) == signed.url
+        short = urls.sign(image.id, key=key, expires_at=signed.expires_at, cdn_url=host.cdn_url, **params)
+        assert anonymous.get(short).status_code == 200
+        client.renew_signing_secret()
+        assert anonymous.get(short).status_code == 404
+
+
+def test_the_documented_test_vectors_are_those_of_the_client(workspace: Path) -> None:
+    text = (workspace / "docs" / "http.md").read_text(encoding="utf-8")
+    key = re.findall(r"`(ihsig_\w{43})`", text)[0]
+    vectors = VECTOR.findall(text)
+    assert len(vectors) == 5
+    for query, signature in vectors:
+        params: Any = {name: int(value) if value.isdigit() else value for name, value in parse_qsl(query)}
+        url = urls.sign(
+            "0123456789abcdef", key=key, expires_at=1_800_000_000, cdn_url="https://h/img", **params
+        )
+        assert url.endswith(f"exp=1800000000&sig={signature}")
+
+
+def test_a_signing_key_deletes_no_image(host: FakeImageHost) -> None:
+    with host.client() as client:
+        stored = client.upload(make_png())
+        key = urls._signing_key(client.renew_signing_secret().signing_key)
+    expires = int(host.clock.now().timestamp()) + 600
+    forged = {"exp": str(expires), "sig": sign_deletion(key, stored.id, expires)}
+    with pytest.raises(errors.NotFoundError):
+        host.core.images.delete_signed(stored.id, forged)
+
+
+@pytest.mark.parametrize("key", ["", "ihsig_", "A" * 43, "ihsig_" + "A" * 42, "ihsig_" + "é" * 43])
+def test_what_is_no_signing_key_is_refused_without_its_text(key: str) -> None:
+    with pytest.raises(ValidationError, match="expected ihsig_") as caught:
+        urls.sign(image(), key=key, expires_at=1)
+    assert "AAA" not in str(caught.value)
+
+
+@pytest.mark.parametrize("expires_at", [0, -1, True, 10**12, datetime(2026, 1, 1)])
+def test_a_time_of_expiry_without_an_offset_is_refused(expires_at: Any) -> None:
+    with pytest.raises(ValidationError, match="expires_at"):
+        urls.sign(image(), key="ihsig_" + "A" * 43, expires_at=expires_at)

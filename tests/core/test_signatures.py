@@ -70,7 +70,8 @@ def test_a_signature_covers_the_image_the_expiry_and_the_secret(
 def test_a_signature_is_hmac_sha256_in_url_safe_base64() -> None:
     signature = sign_url(SECRET, IMAGE, THUMB, 1_700_000_000)
     payload = f"{IMAGE}\nw=200&fm=webp\nwebp\n1700000000".encode()
-    digest = hmac.new(SECRET, payload, hashlib.sha256).digest()
+    derived = hmac.new(SECRET, b"image URLs", hashlib.sha256).digest()
+    digest = hmac.new(derived, payload, hashlib.sha256).digest()
     assert base64.urlsafe_b64decode(signature + "=") == digest
     assert quote(signature, safe="") == signature
 

@@ -649,9 +649,14 @@ class PasswordChanged(Result):
 
 @frozen(kw_only=True)
 class SigningSecretRenewed(Result):
-    """The result of ending all signed URLs."""
+    """The result of ending all signed URLs.
+
+    Attributes:
+        signing_key: The new key for `urls.sign`, which the host does not return again.
+    """
 
     renewed: bool = True
+    signing_key: str = field(default="", repr=False)
 
 
 @frozen(kw_only=True)

@@ -9,6 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import accumulate, pairwise
 from math import isqrt
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ from imagehost_client._types import SourceFormat as SourceFormat
 from imagehost_client._types import SrcsetParams as SrcsetParams
 from imagehost_client._types import TransformParams as TransformParams
 from imagehost_client.errors import BadRequestError, Check, ValidationError, fault, rule
-from imagehost_client.models import Image, PublicImage
+from imagehost_client.models import Format, Image, PublicImage
 
 MAX_SIDE = 8192
 """The maximum of `w` and `h`, in pixels."""
@@ -160,6 +161,75 @@ def image_url(
 def _build_url(url: str, params: Mapping[str, object]) -> str:
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(build_query(params)), ""))
+
+
+SIGNING_KEY_PREFIX = "ihsig_"
+"""The beginning of signing keys."""
+
+
+def sign(
+    image: str | Image | PublicImage | ImageRow,
+    *,
+    key: str,
+    expires_at: datetime | int,
+    cdn_url: str = "",
+    **params: Unpack[TransformParams],
+) -> str:
+    """Return a signed delivery URL, which gives access without a token until it expires; sends no request.
+
+    It is the URL that the host returns for the same parameters and time. All of them end when the key is
+    renewed by `client.renew_signing_secret`, of whose result the key is.
+
+    Args:
+        image: The image, as for `image_url`.
+        key: The `signing_key` of the account that owns the image.
+        expires_at: The time, with a UTC offset, or as a Unix timestamp.
+        cdn_url: The base URL of image delivery; required with an id or a URL.
+        **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
+
+    Raises:
+        BadRequestError: Values are out of their ranges.
+        ValidationError: The key is not one, or the time has no UTC offset.
+    """
+    import hmac  # slow to import
+
+    expires = expires_at
+    if isinstance(expires_at, datetime) and expires_at.tzinfo is not None:
+        expires = int(expires_at.timestamp())
+    if type(expires) is not int or not 0 < expires < 10**12:
+        raise ValidationError(
+            fault("expires_at", "a time with a UTC offset, or a Unix timestamp,", expires_at)
+        )
+    query = build_query(params)
+    if query.get("fit") == "cover":
+        del query["fit"]
+    parts = urlsplit(image_url(image, cdn_url=cdn_url))
+    folder, _, name = parts.path.rpartition("/")
+    image_id, _, extension = name.partition(".")
+    fm = query.get("fm")
+    kind = "" if fm is None else BY_EXTENSION.get(str(fm), str(fm))
+    if isinstance(kind, Format):
+        extension = FORMATS[kind].extensions[0]
+    payload = f"{image_id}\n{urlencode(query)}\n{kind!s}\n{expires}"
+    signature = _base64url(hmac.digest(_signing_key(key), payload.encode(), "sha256"))
+    path = f"{folder}/{image_id}.{extension}" if extension else parts.path
+    signed = urlencode({**query, "exp": expires, "sig": signature})
+    return urlunsplit((parts.scheme, parts.netloc, path, signed, ""))
+
+
+def _signing_key(text: str) -> bytes:
+    coded = text.removeprefix(SIGNING_KEY_PREFIX)
+    try:
+        key = base64.b64decode(coded + "=" * (-len(coded) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        key = b""
+    if len(key) != 32 or coded == text:
+        raise ValidationError(f"expected {SIGNING_KEY_PREFIX} and 43 characters for key but received others")
+    return key
+
+
+def _base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def srcset(

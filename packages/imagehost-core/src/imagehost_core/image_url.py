@@ -23,6 +23,9 @@ DEFAULT_LIFETIME_SECONDS = 3_600
 MAX_LIFETIME_SECONDS = 365 * 86_400
 """The longest lifetime of a signed URL, in seconds."""
 
+SIGNING_KEY_PREFIX = "ihsig_"
+"""The beginning of signing keys as text, by which scanners for secrets find them."""
+
 _EXPIRY = re.compile(r"[1-9][0-9]{0,11}", re.ASCII)
 
 
@@ -31,6 +34,20 @@ def signing_key(host_secret: bytes, account_secret: bytes) -> bytes:
     import hmac
 
     return hmac.digest(host_secret, account_secret, "sha256")
+
+
+def url_signing_key(key: bytes) -> bytes:
+    """Return the part of a signing key that its account may have: it signs URLs, but no deletion."""
+    import hmac
+
+    return hmac.digest(key, b"image URLs", "sha256")
+
+
+def signing_key_text(key: bytes) -> str:
+    """Return `url_signing_key` as text, from which programs sign URLs without the host."""
+    from base64 import urlsafe_b64encode
+
+    return SIGNING_KEY_PREFIX + urlsafe_b64encode(url_signing_key(key)).decode().rstrip("=")
 
 
 def sign_url(key: bytes, image_id: str, transform: Transform, expires: int) -> str:
@@ -43,7 +60,7 @@ def sign_url(key: bytes, image_id: str, transform: Transform, expires: int) -> s
         expires: The value of `exp`, a Unix timestamp.
     """
     fmt = transform.format.value if transform.format else ""
-    return _sign(key, f"{image_id}\n{transform.to_query()}\n{fmt}\n{expires}")
+    return _sign(url_signing_key(key), f"{image_id}\n{transform.to_query()}\n{fmt}\n{expires}")
 
 
 def sign_deletion(key: bytes, image_id: str, expires: int) -> str:

@@ -141,7 +141,8 @@ def change_password(current_password: str, new_password: str) -> Call[PasswordCh
 def renew_signing_secret() -> Call[SigningSecretRenewed]:
     """End all signed URLs of your images at once; this requires a session token.
 
-    New ones can be made. It is retried only if the host has not processed the request.
+    New ones can be made, also without requests: `signing_key` of the result is for `urls.sign`. It is retried
+    only if the host has not processed the request.
     """
     return single("POST", SigningSecretRenewed, "account", "signing-secret", idempotent=False)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
 from tempfile import SpooledTemporaryFile
+from time import time
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from attrs import frozen
@@ -21,7 +22,7 @@ from imagehost_client._doubles import active_double
 from imagehost_client.client import Client
 from imagehost_client.errors import NotFoundError
 from imagehost_client.models import Image
-from imagehost_client.urls import image_url
+from imagehost_client.urls import image_url, sign
 
 if TYPE_CHECKING:
     from imagehost_client._types import TransformParams
@@ -36,6 +37,7 @@ DEFAULTS: dict[str, Any] = {
     "upload": {},
     "private": False,
     "expires_in": 3600,
+    "signing_key": None,
 }
 """The members of the setting, and their defaults.
 
@@ -43,6 +45,7 @@ DEFAULTS: dict[str, Any] = {
 - `upload`: options of `Client.upload`, such as `{"album_id": 3, "remove_exif": True}`
 - `private`: whether images are stored as private ones; their URLs are signed
 - `expires_in`: the lifetime of signed URLs, in seconds
+- `signing_key`: the key with which URLs are signed here; by default the host signs them, by a request
 """
 
 LONGEST_NAME = 80
@@ -184,6 +187,10 @@ class ImageHostStorage(Storage):
         stored, options = _require(name), self.options
         if not options["private"]:
             return [image_url({"url": self._unsigned_url(stored)}, **variant) for variant in variants]
+        if options["signing_key"] is not None:
+            expires = int(time()) + options["expires_in"]
+            image = {"url": self._unsigned_url(stored)}
+            return [sign(image, key=options["signing_key"], expires_at=expires, **each) for each in variants]
         items = [(stored.id, variant) for variant in variants]
         return [one.url for one in self.client.images.signed_urls(items, expires_in=options["expires_in"])]
 

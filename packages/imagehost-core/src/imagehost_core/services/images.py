@@ -26,7 +26,7 @@ from imagehost_core.errors import (
     quote_value,
 )
 from imagehost_core.ids import AccountId, AlbumId, ImageId, image_not_found_text, is_image_id
-from imagehost_core.image_url import DEFAULT_LIFETIME_SECONDS, verify_signed_deletion
+from imagehost_core.image_url import DEFAULT_LIFETIME_SECONDS, signing_key_text, verify_signed_deletion
 from imagehost_core.models import (
     Account,
     BulkError,
@@ -262,6 +262,19 @@ class ImageService(ImageLists):
         image_id = image_id_of(image)
         self._deleter.delete_one(image_id, self._owner(owner))
         return Deleted(id=image_id, deleted=True)
+
+    def signing_key(self, *, owner: Owner) -> str:
+        """Return the key with which a program signs URLs of an account's images itself.
+
+        It ends when the account's signing secret is renewed. It gives access to all images of the account.
+
+        Args:
+            owner: The account.
+
+        Raises:
+            NotFoundError: There is no such account.
+        """
+        return signing_key_text(self._signer.keys.read(get_account(self._records.accounts, owner).id))
 
     def sign_deletion(self, image: ImageRef, *, owner: Owner) -> str:
         """Return the query of a URL with which anyone can delete an image, once, within 30 days.

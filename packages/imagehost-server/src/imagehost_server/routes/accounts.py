@@ -286,9 +286,11 @@ class RenewedSigningSecret:
 
     Attributes:
         renewed: Always true.
+        signing_key: The new key with which programs sign URLs themselves; it is not returned again.
     """
 
     renewed: bool
+    signing_key: str
 
 
 @operation(
@@ -297,10 +299,16 @@ class RenewedSigningSecret:
 async def renew_signing_secret(request: ApiRequest) -> Response[Success[RenewedSigningSecret]]:
     """Respond once all signed URLs of the account have ended, in every process; new ones can be made.
 
-    Requires a session.
+    The response has a key with which programs sign URLs of the account's images without a request. Requires a
+    session.
     """
-    await request.executors.database.run(request.host.accounts.renew_signing_secret, request.account)
-    return ok(RenewedSigningSecret(renewed=True))
+
+    def renew() -> str:
+        request.host.accounts.renew_signing_secret(request.account)
+        return request.host.images.signing_key(owner=request.account)
+
+    signing_key = await request.executors.database.run(renew)
+    return ok(RenewedSigningSecret(renewed=True, signing_key=signing_key))
 
 
 @operation("GET /v1/accounts", SessionRequirement.OPERATOR, summary="List all accounts, newest first.")
