@@ -30,7 +30,7 @@ def role(pid: int) -> str:
     parent = re.search(r"^PPid:\s+(\d+)", status, re.MULTILINE)
     if "imagehost_core.workers.main" in command(pid):
         return "image worker"
-    return "server" if parent and "serve.supervisor" in command(int(parent[1])) else "supervisor"
+    return "server" if parent and command(int(parent[1])) == command(pid) else "supervisor"
 
 
 def command(pid: int) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-SERVER_PROCESS = "supervisor"
-"""A part of the command line of a server process: it is a fork of its supervisor."""
 IMAGE_WORKER = "imagehost_core.workers.main"
 
 
@@ -18,7 +16,7 @@ def children(pid: int, part: str) -> list[int]:
 
 def server_processes(supervisor: int) -> list[int]:
     """Return the process IDs of the server processes."""
-    return children(supervisor, SERVER_PROCESS)
+    return children(supervisor, "")
 
 
 def is_running(pid: int) -> bool:

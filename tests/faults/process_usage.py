@@ -10,7 +10,7 @@ from statistics import fmean, linear_regression
 from time import monotonic
 
 from attrs import define, field, frozen
-from tests.server_processes import SERVER_PROCESS
+from tests.server_processes import IMAGE_WORKER
 
 MIB = 2**20
 WINDOW_SECONDS = 120.0
@@ -71,7 +71,7 @@ def _role_of(pid: int) -> str:
         command = Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "image worker"
-    return "server process" if SERVER_PROCESS in command else "image worker"
+    return "image worker" if IMAGE_WORKER in command else "server process"
 
 
 def pids_of(usage: Iterable[ProcessUsage], role: str) -> list[int]:

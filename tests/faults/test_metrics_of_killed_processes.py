@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.server_processes import server_processes
 from tests.waiting import PATIENCE
 
-from imagehost_server.metrics import FOLDER_VARIABLE
+from imagehost_server.metrics import FOLDER_PREFIX
 from imagehost_server.testing import running
 
 pytestmark = pytest.mark.faults
@@ -60,11 +60,8 @@ def test_totals_of_all_processes_are_the_requests_that_were_sent_over_kills(tmp_
         assert scrape(server.origin)[key] == 3 * REQUESTS
         names = {labels[0] for name, *labels in scrape(server.origin) if name.endswith("memory_bytes")}
         assert {"supervisor", "image_workers"} < names
-        variables_of_child = (
-            Path(f"/proc/{server_processes(server.process.pid)[0]}/environ").read_text().split("\0")
-        )
-        (folder,) = (
-            line.partition("=")[2] for line in variables_of_child if line.startswith(FOLDER_VARIABLE)
-        )
-        assert Path(folder).is_dir()
-    assert not Path(folder).exists()
+        descriptors = Path(f"/proc/{server_processes(server.process.pid)[0]}/fd").iterdir()
+        opened = [Path(os.path.realpath(descriptor)) for descriptor in descriptors]
+        (folder,) = {path.parent for path in opened if path.parent.name.startswith(FOLDER_PREFIX)}
+        assert folder.is_dir()
+    assert not folder.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 PROGRAM = """
 import ctypes
 import sys
-from imagehost_server.serve.allocator import return_large_blocks
+from imagehost_server.serve.allocator import limit_free_memory
 
 class Statistics(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in (
@@ -23,7 +24,7 @@ libc.mallinfo2.restype = Statistics
 libc.malloc.restype = ctypes.c_void_p
 libc.free.argtypes = [ctypes.c_void_p]
 if sys.argv[1] == "changed":
-    return_large_blocks()
+    limit_free_memory()
 libc.free(libc.malloc(2**20))
 before = libc.mallinfo2().hblks
 libc.malloc(2**20)
@@ -85,3 +86,44 @@ def test_free_pages_between_blocks_in_use_are_returned(argument: str, seconds: s
     command = [sys.executable, "-c", SCATTERED, argument, seconds]
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert output.strip() == expected
+
+
+ARENAS = """
+import ctypes
+import threading
+from imagehost_server.serve.allocator import limit_free_memory
+
+limit_free_memory()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+barrier = threading.Barrier(6)
+
+def allocate():
+    libc.malloc(1000)
+    barrier.wait()
+
+threads = [threading.Thread(target=allocate) for _ in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+libc.fopen.restype = ctypes.c_void_p
+libc.malloc_info.argtypes = [ctypes.c_int, ctypes.c_void_p]
+libc.fclose.argtypes = [ctypes.c_void_p]
+output = libc.fopen(b"/dev/stdout", b"w")
+libc.malloc_info(0, output)
+libc.fclose(output)
+"""
+"""Prints glibc's malloc_info(3) after six threads have had memory at the same time."""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="its allocator has arenas")
+@pytest.mark.parametrize(("variables", "arenas"), [({}, 2), ({"MALLOC_ARENA_MAX": "4"}, 4)])
+def test_server_processes_have_two_arenas_unless_the_environment_has_a_number(
+    variables: dict[str, str], arenas: int
+) -> None:
+    inherited = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
+    output = subprocess.run(
+        [sys.executable, "-c", ARENAS], capture_output=True, check=True, text=True, env=inherited | variables
+    ).stdout
+    assert output.count("<heap nr=") == arenas

@@ -128,19 +128,6 @@ def test_sigterm_completes_requests_in_progress(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize(("variables", "arenas"), [({}, "2"), ({"MALLOC_ARENA_MAX": "7"}, "7")])
-def test_server_processes_have_two_arenas_unless_the_environment_has_a_number(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], arenas: str
-) -> None:
-    monkeypatch.delenv("MALLOC_ARENA_MAX", raising=False)
-    with running(tmp_path / "data", variables=variables) as server:
-        (pid,) = server_processes(server.process.pid)
-        environ = Path(f"/proc/{pid}/environ").read_bytes().decode()
-    assert f"MALLOC_ARENA_MAX={arenas}" in environ.split("\0")
-
-
-@pytest.mark.slow
 def test_several_workers_serve_one_data_folder(tmp_path: Path, no_limits: dict[str, str]) -> None:
     with running(tmp_path / "data", "--workers", "2", variables=no_limits) as server:
         headers = {"Authorization": f"Bearer {server.token}"}

@@ -27,6 +27,7 @@ from imagehost_server.cli.common import (
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import Recorder, serve_metrics
 from imagehost_server.serve import runner
+from imagehost_server.serve.children import in_fork
 from imagehost_server.settings import ServerSettings, load
 
 
@@ -73,13 +74,23 @@ def serve(data: Path, database: str | None, storage: str | None, any_owner: bool
             settings = load_settings(data, values)
         runner.require_valid_certificate(settings.server.tls_cert, settings.server.tls_key)
         runner.require_free_port(settings.server.host, settings.server.port)
+    credentials = in_fork(_prepare, data, settings)
+    if credentials:
+        click.echo(credentials)
+    runner.run(data, settings)
+
+
+def _prepare(data: Path, settings: ServerSettings) -> str:
+    """Open a data directory, as its migration and its first account must not be made by several processes.
+
+    Returns:
+        The credentials of the account of a new directory, or nothing.
+    """
     with cli_errors(), runner.open_when_available(data, settings) as host:
         credentials = create_initial_credentials(
             host, data, settings.admin.password_file, pages=settings.web.enabled
         )
-    if credentials is not None:
-        click.echo(credentials.text())
-    runner.run(data, settings)
+    return "" if credentials is None else credentials.text()
 
 
 def _require_server_user(data: Path, settings: ServerSettings) -> None:

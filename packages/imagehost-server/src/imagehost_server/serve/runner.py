@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
+import gc
 import logging
-import os
-import pickle
 import secrets
+import shutil
 import socket
 import ssl
 import sys
@@ -21,11 +21,9 @@ from threading import Thread
 from typing import cast
 
 from imagehost_core import ImageHost, UnavailableError
-from imagehost_core._util.machine import open_memory_file
 from imagehost_core.errors import EngineUnavailableError
 from imagehost_server.logging_config import logging_config
 from imagehost_server.metrics import create_folder
-from imagehost_server.serve.allocator import ALLOCATOR_VARIABLES
 from imagehost_server.serve.tls import create_context
 from imagehost_server.serve.transport import limit_unsent_bytes
 from imagehost_server.settings import ServerSettings, is_loopback
@@ -138,22 +136,19 @@ class _WaitingHandler(BaseHTTPRequestHandler):
 
 
 def run(data: Path, settings: ServerSettings) -> None:
-    """Serve a data directory until SIGTERM or SIGINT; on success this does not return.
+    """Serve a data directory until SIGTERM or SIGINT.
 
-    This process becomes the supervisor, in a new interpreter that imports less. Each server process opens the
-    directory itself, and is replaced when it dies.
+    This process becomes the supervisor, which must have one thread: on Linux, server processes are forks of
+    it. Each opens the directory itself, and is replaced when it dies.
 
     Raises:
-        SystemExit: A server process could not start; the log has the cause.
+        SystemExit: At the end; with an error if a server process could not start, whose cause is in the log.
     """
     listen, http = settings.server, settings.http
     dictConfig(logging_config(settings.log.level, settings.log.format))
     raise_file_limit(http.max_connections + EXTRA_FILES)
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    with (
-        socket.create_server((listen.host, listen.port), family=family) as listener,
-        open_memory_file() as configuration,
-    ):
+    with socket.create_server((listen.host, listen.port), family=family) as listener:
         limit_unsent_bytes(listener)
         # Connections are accepted now, and wait for the first server process.
         # It may be a file on a full disk.
@@ -162,27 +157,26 @@ def run(data: Path, settings: ServerSettings) -> None:
             sys.stdout.flush()
         warn_of_plain_http(listener.getsockname()[0], settings)
         warn_of_stale_caches(settings)
+        for bound in _free_ports:
+            bound.close()
+        # The forks share what is imported here; commands that serve nothing do without the application.
+        from imagehost_server.serve.config import ServerConfig
+        from imagehost_server.serve.server import EventDrivenServer
+
+        config = ServerConfig(data, settings)
         if sys.platform == "win32":
-            # It cannot pass descriptors to other programs, nor become another program.
-            from imagehost_server.serve.config import ServerConfig
-            from imagehost_server.serve.server import EventDrivenServer
+            # It cannot pass sockets to other processes.
+            EventDrivenServer(config).run([listener])
+            return
+        from imagehost_server.serve.supervisor import Supervisor
 
-            EventDrivenServer(ServerConfig(data, settings)).run([listener])
-        else:
-            pickle.dump((data, settings), configuration)
-            configuration.flush()
-            _become_supervisor(listener.fileno(), configuration.fileno())
-
-
-def _become_supervisor(*descriptors: int) -> None:
-    """Replace this program by the supervisor, which inherits the descriptors."""
-    for name, value in ALLOCATOR_VARIABLES.items():
-        os.environ.setdefault(name, value)
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, True)
-    arguments = *descriptors, str(create_folder())
-    program = f"from imagehost_server.serve.supervisor import main; main{arguments}"
-    os.execv(sys.executable, [sys.executable, "-P", "-c", program])  # noqa: S606
+        metrics = create_folder()
+        gc.freeze()  # so that collections in the forks do not copy what they share
+        try:
+            status = Supervisor(config, listener).run()
+        finally:
+            shutil.rmtree(metrics, ignore_errors=True)
+    sys.exit(status)
 
 
 def warn_of_plain_http(ip_address: str, settings: ServerSettings) -> None:

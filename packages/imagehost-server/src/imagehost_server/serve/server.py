@@ -21,7 +21,7 @@ from imagehost_server import logging_config as logs
 from imagehost_server.app import Application, create_app
 from imagehost_server.metrics import Recorder, Slot
 from imagehost_server.middleware.connections import OpenConnection
-from imagehost_server.serve.allocator import return_large_blocks, trim_periodically
+from imagehost_server.serve.allocator import limit_free_memory, trim_periodically
 from imagehost_server.serve.config import ServerConfig
 from imagehost_server.serve.protocol import HttpProtocol
 from imagehost_server.serve.tls import TlsListener, create_context
@@ -81,7 +81,7 @@ class EventDrivenServer(Server):
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve requests until SIGTERM or SIGINT."""
-        return_large_blocks()
+        limit_free_memory()
         trim_periodically()
         logs.prepare_process()
         listen = self.config.settings.server

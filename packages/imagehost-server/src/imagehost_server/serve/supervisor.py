@@ -1,33 +1,26 @@
-"""The parent of the server processes: uvicorn's process manager, and what a service needs in addition.
-
-`runner` starts it as a program of its own, which does not import the application.
-"""
+"""The parent of the server processes: uvicorn's process manager, and what a service needs in addition."""
 
 from __future__ import annotations
 
 import logging
 import math
 import os
-import pickle
-import shutil
 import signal
 import socket
 import sys
 import time
 from contextlib import suppress
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from multiprocessing.connection import wait
-from threading import Thread
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from uvicorn import _subprocess
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import multiprocess
 
+from imagehost_server.serve.children import exit_with_parent
 from imagehost_server.serve.config import GRACE_SECONDS, HEALTH_SECONDS, ServerConfig
-
-if TYPE_CHECKING:
-    from imagehost_server.serve.server import EventDrivenServer
+from imagehost_server.serve.server import EventDrivenServer
 
 PING_SECONDS = 15.0
 """Time between two pings of processes that serve requests."""
@@ -83,10 +76,7 @@ class ServerProcess(multiprocess.Process):
         signal.set_wakeup_fd(-1)
         for number in multiprocess.SIGNALS:
             signal.signal(number, signal.SIG_DFL)
-        Thread(target=_exit_with_parent, name="parent", daemon=True).start()
-        # The parent does without the application.
-        from imagehost_server.serve.server import EventDrivenServer
-
+        exit_with_parent()
         self._server = EventDrivenServer(cast("ServerConfig", self.config))
         try:
             super().target(sockets)
@@ -112,7 +102,7 @@ class ServerProcess(multiprocess.Process):
 # `Multiprocess` finds its class of processes, and how they are started, by these names.
 multiprocess.Process = ServerProcess  # type: ignore[misc]
 if sys.platform == "linux":
-    # The supervisor has one thread. A fork shares its memory, and needs no resource tracker (6 MiB).
+    # The supervisor has one thread. A fork shares its imports, and needs no resource tracker (6 MiB).
     _subprocess.spawn = get_context("fork")  # type: ignore[assignment]
 
 
@@ -206,29 +196,3 @@ def notify(*assignments: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, suppress(OSError):
             sender.setblocking(False)
             sender.sendto("\n".join(assignments).encode(), address)
-
-
-def _exit_with_parent() -> None:
-    """Exit when the parent does, however it ends: a process without it would keep the port."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def main(listener: int, configuration: int, metrics: str) -> None:
-    """Run as a program.
-
-    Args:
-        listener: The descriptor of the listening socket.
-        configuration: The descriptor of a file with the data directory and its settings, pickled by `runner`.
-        metrics: The folder of the metrics, which is removed at the end.
-    """
-    with open(configuration, "rb") as file:
-        file.seek(0)
-        data, settings = pickle.load(file)  # noqa: S301 - written by this user's `runner`
-    try:
-        with socket.socket(fileno=listener) as listening:
-            sys.exit(Supervisor(ServerConfig(data, settings), listening).run())
-    finally:
-        shutil.rmtree(metrics, ignore_errors=True)
