@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from zipfile import ZipFile
 
 import httpx2
 import pytest
@@ -280,3 +282,117 @@ def test_albums_of_others_are_404s(host: ImageHost, browser: httpx2.Client, dora
     assert post(browser, dora, f"/albums/{album.id}", name="Mine").status_code == 404
     assert post(browser, dora, f"/albums/{album.id}/delete").status_code == 404
     assert host.albums.get(album, owner="admin") == album
+
+
+MONTHS = ("2024-11", "2025-02", "2025-12", "2026-01")
+
+
+@pytest.fixture(scope="module")
+def years() -> Iterator[tuple[ImageHost, str, list[str]]]:
+    """A host with an image on the 15th of each of `MONTHS`, in an album; its origin; and the ids."""
+    clock = FrozenClock(datetime(2024, 1, 1, tzinfo=UTC))
+    host, ids = open_host(settings=SETTINGS, clock=clock), list[str]()
+    album = host.albums.create("Years", owner="admin")
+    for month in MONTHS:
+        day = datetime.fromisoformat(f"{month}-15T12:00:00Z")
+        clock.advance(seconds=(day - clock()).total_seconds())
+        ids.append(host.upload(make_image(30, 20), owner="admin", album_id=album).id)
+    with serving(host, SETTINGS) as origin:
+        yield host, origin, ids
+
+
+@pytest.mark.parametrize("path", ["/images", "/albums/1"])
+def test_a_list_begins_at_a_month_and_names_the_other_months_and_the_number_of_all_images(
+    years: tuple[ImageHost, str, list[str]], path: str
+) -> None:
+    host, origin, ids = years
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=SignedIn(host).headers) as browser:
+        for query, shown, linked, last in (
+            ("", [3, 2, 1, 0], ["2026-01", "2026-01", "2025-12", "2024-12"], "2024-11"),
+            ("month=2025-12", [2, 1, 0], ["2026-01", "2025-12", *_down(12), "2024-12"], "2024-11"),
+            ("month=2025-03", [1, 0], ["2026-01", "2025-12", *_down(12), "2024-12"], "2024-11"),
+            ("month=2024-11", [0], ["2026-01", "2025-12", "2024-12", "2024-12", "2024-11"], None),
+            ("sort=created_at&month=2025-12", [2, 3], ["2024-11", "2025-01", *_up(12), "2026-01"], "2026-01"),
+            ("month=1999-01", [], ["2026-01", "2025-12", "2024-12"], "2024-11"),
+        ):
+            page = browser.get(f"{path}?{query}").text
+            assert shown_ids(page) == [ids[index] for index in shown], query
+            nav = re.search(r'<nav class="months".*?</nav>', page, re.DOTALL)
+            assert nav is not None
+            assert re.findall(r'<a href="[^"]*month=([0-9-]+)"', nav[0]) == linked, query
+            assert re.findall(r'data-last="[^"]*month=([0-9-]+)"', nav[0]) == ([last] if last else []), query
+            assert 'id="total" data-count="4"' in page, query
+        for month in ("2026-13", "1969-12", "9999-01", "26-01", "x"):
+            assert browser.get(f"{path}?month={month}").status_code == 400, month
+
+
+def _down(last: int) -> list[str]:
+    return [f"2025-{month:02}" for month in range(last, 0, -1)]
+
+
+def _up(last: int) -> list[str]:
+    return [f"2025-{month:02}" for month in range(1, last + 1)]
+
+
+def test_a_month_is_within_the_filters_of_the_list(years: tuple[ImageHost, str, list[str]]) -> None:
+    host, origin, ids = years
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=SignedIn(host).headers) as browser:
+        for query, shown in (
+            ("to=2025-01-01&month=2026-01", [0]),
+            ("from=2025-12-01&month=2025-12&sort=created_at", [2, 3]),
+            ("from=2025-12-31&month=2025-12&sort=created_at", [3]),
+            ("sort=size&month=2025-12", [0, 1, 2, 3]),
+        ):
+            page = browser.get(f"/images?{query}").text
+            assert sorted(shown_ids(page)) == sorted(ids[index] for index in shown), query
+
+
+def test_pages_after_a_month_go_on_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("imagehost_server.web.pages.images.IMAGES_PER_PAGE", 1)
+    clock = FrozenClock(datetime(2026, 1, 15, tzinfo=UTC))
+    host, ids = open_host(settings=SETTINGS, clock=clock), []
+    for _ in range(4):
+        ids.append(host.upload(make_image(30, 20), owner="admin").id)
+        clock.advance(days=31)
+    with (
+        serving(host, SETTINGS) as origin,
+        httpx2.Client(base_url=origin, timeout=PATIENCE, headers=SignedIn(host).headers) as browser,
+    ):
+        url, found = "/images?q=&month=2026-03", list[str]()
+        while True:
+            page = browser.get(url).raise_for_status().text
+            found += shown_ids(page)
+            more = re.search(r'id="more" rel="next" href="([^"]*)"', page)
+            if more is None:
+                break
+            url = more[1].replace("&amp;", "&")
+        assert found == ids[2::-1]
+
+
+def test_the_ids_of_all_images_of_a_filter_are_listed_to_their_owner_only(
+    host: ImageHost, browser: httpx2.Client, visitor: httpx2.Client
+) -> None:
+    ids = [host.upload(make_image(30, 20), owner="dora", is_public=number % 2 == 0).id for number in range(5)]
+    host.upload(make_image(30, 20), owner="admin")
+    assert browser.get("/images/ids").text.split() == ids[::-1]
+    assert browser.get("/images/ids?is_public=true&sort=size&cursor=x").text.split() == ids[::-2]
+    assert browser.get("/images/ids").headers["cache-control"] == "no-store"
+    assert browser.get("/images/ids?is_public=maybe").json()["error"]["code"] == "BAD_REQUEST"
+    assert browser.get("/images/ids?album_id=999999").status_code == 404
+    assert visitor.get("/images/ids").status_code == 401
+
+
+def test_selected_images_are_downloaded_as_an_archive_without_those_of_others(
+    host: ImageHost, browser: httpx2.Client, dora: SignedIn
+) -> None:
+    own = [
+        host.upload(make_image(30, 20), owner="dora", filename=f"{n}.png", is_public=False) for n in range(3)
+    ]
+    foreign = host.upload(make_image(30, 20), owner="admin")
+    ids = f"{own[2].id} {foreign.id} x {own[0].id}"
+    response = post(browser, dora, "/selection.zip", image_ids=ids)
+    with ZipFile(BytesIO(response.content)) as archive:
+        assert archive.namelist() == ["2.webp", "0.webp"]
+    assert response.headers["content-disposition"].startswith("attachment")
+    assert post(browser, dora, "/selection.zip", image_ids="x " * 5_000).status_code == 200
+    assert browser.post("/selection.zip", data={"image_ids": ids}).status_code == 403

@@ -23,12 +23,16 @@ MAX_FIELDS = 200
 CSRF_FIELD = "csrf_token"
 
 
-async def read_form(request: WebRequest) -> dict[str, list[str]]:
+async def read_form(request: WebRequest, max_bytes: int = MAX_FORM_BYTES) -> dict[str, list[str]]:
     """Return all values of each field of a form.
+
+    Args:
+        request: The request.
+        max_bytes: The most bytes of the form.
 
     Raises:
         UnsupportedMediaTypeError: The body is no URL-encoded form.
-        PayloadTooLargeError: It has more than 64 KiB.
+        PayloadTooLargeError: It has more bytes.
         BadRequestError: It is malformed.
         ForbiddenError: The client is signed in, and the form lacks the CSRF token of the session.
         UnauthorizedError: The session has ended meanwhile.
@@ -37,7 +41,7 @@ async def read_form(request: WebRequest) -> dict[str, list[str]]:
     if content_type.partition(";")[0].strip().lower() != FORM:
         raise unsupported_media_type(FORM, content_type)
     declared = request.headers.get("content-length")
-    body = await read_body(request.receive, MAX_FORM_BYTES, request.settings.http, declared)
+    body = await read_body(request.receive, max_bytes, request.settings.http, declared)
     try:
         fields = parse_qs(
             body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS

@@ -24,7 +24,7 @@ from imagehost_server.auth.cookies import session_cookie
 from imagehost_server.auth.identity import PRINCIPAL, RequestIdentity
 from imagehost_server.http.responses import error_response, refuse, to_litestar
 from imagehost_server.web.failures import describe_failure
-from imagehost_server.web.forms import read_form, require_same_origin
+from imagehost_server.web.forms import MAX_FORM_BYTES, read_form, require_same_origin
 from imagehost_server.web.redirects import see_other, sign_in_redirect
 from imagehost_server.web.request import HTML, WebRequest, opened_paths, reopened_path
 
@@ -45,6 +45,7 @@ def page(
     public: bool = False,
     json: bool = False,
     is_multipart: bool = False,
+    max_form_bytes: int = MAX_FORM_BYTES,
 ) -> Callable[[Handler], HTTPRouteHandler]:
     """Return a decorator that turns a function into the handler of a page.
 
@@ -59,6 +60,7 @@ def page(
             where the gallery does.
         json: Whether programs read it, so that errors are those of the JSON API.
         is_multipart: Whether the function reads the form itself, and verifies its origin and its token.
+        max_form_bytes: The most bytes of the form of a POST.
     """
     if method == "GET":
         opened_paths.append(re.compile(re.sub(r"\{\w+:\w+\}", "[^/]+", path)))
@@ -78,7 +80,7 @@ def page(
                         raise UnauthorizedError("expected a session but received none")
                     return sign_in_redirect(request)
                 if method == "POST" and not is_multipart:
-                    request.scope["state"]["form"] = await read_form(request)
+                    request.scope["state"]["form"] = await read_form(request, max_form_bytes)
                 return await function(request, **parameters)
             except Exception as error:
                 if json:

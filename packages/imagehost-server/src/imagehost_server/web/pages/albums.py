@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, cast
+from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
 from litestar import Response
@@ -13,7 +15,7 @@ from imagehost_core.errors import (
     ImageHostError,
     ValidationError,
 )
-from imagehost_core.lists import ImageSort, SortName
+from imagehost_core.lists import ImageSort
 from imagehost_core.models import Album, AlbumShare, Image, Page
 from imagehost_core.services.albums import MAX_SHARES
 from imagehost_core.uploads import BOOLEANS
@@ -23,6 +25,7 @@ from imagehost_server.web.pages.images import IMAGES_PER_PAGE, LIFETIMES, own_ti
 from imagehost_server.web.presentation import Tile
 from imagehost_server.web.redirects import see_other
 from imagehost_server.web.request import WebRequest
+from imagehost_server.web.timeline import Place, Timeline, read_place, read_timeline
 
 ALBUMS_PER_PAGE = 48
 ORDERS = (ImageSort.NEWEST.value, ImageSort.OLDEST.value, ImageSort.TAKEN_FIRST.value)
@@ -140,19 +143,17 @@ async def _show_album(
     failure: ImageHostError | None = None,
     share: ShareRecord | None = None,
 ) -> Response[Any]:
-    cursor = request.query_params.get("cursor")
     order = request.query_params.get("sort", "")
     order = order if order in ORDERS else ORDERS[0]
-    album, listed, shares = await request.executors.database.run(
-        _read_album, request, album_id, cursor, order
-    )
-    database, after = request.executors.database, {"cursor": cursor} if cursor else {}
+    filters = {"album_id": album_id, "sort": order}
+    place, database = read_place(request, filters), request.executors.database
+    album, listed, timeline, shares = await database.run(_read_album, request, album_id, filters, place)
     return request.render(
         "own_album.html",
         album=album,
         albums=await database.run(read_albums, request),
-        api_query=urlencode({"album_id": album.id, "sort": order, **after}),
-        cursor=cursor,
+        api_filters=urlencode(filters),
+        api_query=urlencode(place.filters),
         failure=failure,
         images=await database.run(own_tiles, request, listed),
         lifetimes=LIFETIMES,
@@ -161,18 +162,20 @@ async def _show_album(
         order=order,
         orders=ORDERS,
         path=f"/albums/{album.id}",
+        place=place,
         share=share,
         shares=shares,
         share_url=f"{request.settings.site_url}/a/{album.id}",
+        timeline=timeline,
     )
 
 
 def _read_album(
-    request: WebRequest, album_id: str, cursor: str | None, order: str
-) -> tuple[Album, Page[Image], Page[AlbumShare]]:
+    request: WebRequest, album_id: str, filters: dict[str, str], place: Place
+) -> tuple[Album, Page[Image], Timeline | None, Page[AlbumShare]]:
     host, account = request.host, request.account
     album = host.albums.get(album_id, owner=account)
-    listed = host.images.list(
-        owner=account, album_id=album, sort=cast("SortName", order), per_page=IMAGES_PER_PAGE, cursor=cursor
-    )
-    return album, listed, host.albums.list_shares(album, owner=account, per_page=MAX_SHARES)
+    read: Callable[..., Page[Image]] = partial(host.images.list, owner=account)
+    listed = read(**{"per_page": IMAGES_PER_PAGE, **place.filters})
+    timeline = read_timeline(read, filters, request.zone, place.month)
+    return album, listed, timeline, host.albums.list_shares(album, owner=account, per_page=MAX_SHARES)

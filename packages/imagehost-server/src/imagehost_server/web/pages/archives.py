@@ -16,7 +16,7 @@ from imagehost_core.errors import (
     NotFoundError,
     UnauthorizedError,
 )
-from imagehost_core.ids import AlbumId, ImageId
+from imagehost_core.ids import AlbumId, ImageId, is_image_id
 from imagehost_core.models import Album, Image, PublicAlbum
 from imagehost_core.services.delivery import Blob
 from imagehost_core.transform import Transform
@@ -27,6 +27,9 @@ from imagehost_server.web.page_headers import page_headers
 from imagehost_server.web.pages.public import iter_gallery, read_gallery
 from imagehost_server.web.request import WebRequest
 from imagehost_server.web.zip_archive import ArchiveNames, ZipWriter, portable_name
+
+MAX_IDS_BYTES = 4 * 2**20
+"""Bytes of the form with the ids of a selection: about 240,000."""
 
 
 @page("/a/{album_id:str}/images.zip", public=True)
@@ -45,7 +48,7 @@ async def album_archive(request: WebRequest, album_id: FromPath[str]) -> Respons
     return archive_response(
         request,
         album.name,
-        iter_gallery(request, album_id),
+        (image.id for image in iter_gallery(request, album_id)),
         require_right,
         lambda image_id: require_member(host.images.get(image_id, public=True), album.id),
     )
@@ -63,9 +66,24 @@ async def own_album_archive(request: WebRequest, album_id: FromPath[str]) -> Res
     return archive_response(
         request,
         album.name,
-        host.images.iter(owner=account, album_id=album),
+        (image.id for image in host.images.iter(owner=account, album_id=album)),
         require_right,
         lambda image_id: require_member(host.images.get(image_id, owner=account), album.id),
+    )
+
+
+@page("/selection.zip", method="POST", sign_in=True, max_form_bytes=MAX_IDS_BYTES)
+async def selected_archive(request: WebRequest) -> Response[Any]:
+    """Return images of the account, whose ids a field of the form has, as a ZIP archive."""
+    host, account, token = request.host, request.account, request.identity.token
+    ids = (ImageId(text) for text in request.fields.get("image_ids", "").split() if is_image_id(text))
+
+    def require_right() -> None:
+        host.authenticate(token)
+
+    name = request.texts("library.title")
+    return archive_response(
+        request, name, ids, require_right, lambda image_id: host.images.get(image_id, owner=account)
     )
 
 
@@ -79,31 +97,31 @@ def require_member(image: Image, album_id: AlbumId) -> Image:
 def archive_response(
     request: WebRequest,
     name: str,
-    images: Iterator[Image],
+    ids: Iterator[ImageId],
     require_right: Callable[[], object],
     get_image: Callable[[ImageId], Image],
 ) -> Response[Any]:
-    """Return the archive of an album.
+    """Return the archive of an album or of a selection.
 
     Args:
         request: The request.
-        name: The name of the album.
-        images: Its images.
+        name: The name of the album or the selection.
+        ids: The ids of its images.
         require_right: Raises ForbiddenError, NotFoundError or UnauthorizedError once the client may not read
             the album.
-        get_image: Returns the current record of an image; raises NotFoundError if it is none of the album.
+        get_image: Returns the current record of an image; raises NotFoundError if it is none of them.
     """
     headers = page_headers(request.settings.delivery_url, request.viewer)
     # Litestar prefers the media type of the handler, which is that of pages, to the one of the response.
     headers["content-type"] = "application/zip"
     filename = portable_name(f"{name}.zip")
     headers["content-disposition"] = content_disposition(filename, "attachment").decode()
-    return Stream(_archive_pieces(request, images, require_right, get_image), headers=headers)
+    return Stream(_archive_pieces(request, ids, require_right, get_image), headers=headers)
 
 
 async def _archive_pieces(
     request: WebRequest,
-    images: Iterator[Image],
+    ids: Iterator[ImageId],
     require_right: Callable[[], object],
     get_image: Callable[[ImageId], Image],
 ) -> AsyncIterator[bytes]:
@@ -112,10 +130,10 @@ async def _archive_pieces(
 
     def open_next() -> tuple[Blob, bytes] | None:
         """Return the next image, and its header in the archive."""
-        for image in images:
+        for image_id in ids:
             require_right()
             try:
-                current = get_image(image.id)
+                current = get_image(image_id)
                 blob = host.delivery.open(host.delivery.build(current, Transform(), allow_master=True))
             except NotFoundError:
                 continue

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import partial
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
 from attrs import evolve
 from litestar import Response
 from litestar.params import FromPath
+from litestar.response import Stream
 
 from imagehost_core import CameraData, to_rfc3339
 from imagehost_core.errors import (
@@ -23,12 +26,14 @@ from imagehost_core.errors import (
 )
 from imagehost_core.formats import FORMATS, LISTED, Format
 from imagehost_core.ids import AlbumId, ImageId
-from imagehost_core.lists import MAX_PER_PAGE, ImageSort
+from imagehost_core.lists import FILTER_RULES, MAX_PER_PAGE, ImageSort
 from imagehost_core.models import Album, Image, Page
 from imagehost_core.transform import TRANSFORM_PARAMETERS, Fit
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.http.responses import log_cause, to_api_error
+from imagehost_server.routes.lists import list_keywords
 from imagehost_server.web.page import page
+from imagehost_server.web.page_headers import page_headers
 from imagehost_server.web.presentation import (
     ImagePresenter,
     Tile,
@@ -39,6 +44,7 @@ from imagehost_server.web.presentation import (
 )
 from imagehost_server.web.redirects import see_other
 from imagehost_server.web.request import WebRequest
+from imagehost_server.web.timeline import Place, Timeline, read_place, read_timeline
 
 IMAGES_PER_PAGE = 40
 """Images of a grid in one page; 40 have at most 30 KB of HTML."""
@@ -113,6 +119,9 @@ LIBRARY_FILTERS = ("q", "is_public", "format", "album_id", "sort")
 FIRST_DAY, LAST_DAY = "from", "to"
 """Query parameters of the form: the days of the first and the last upload to list, in the browser's zone."""
 
+FILTERS = ("album_id", *FILTER_RULES)
+"""Query parameters of the API that select images."""
+
 LIST_VIEW = "list"
 
 
@@ -124,16 +133,16 @@ async def library(request: WebRequest) -> Response[Any]:
     }
     used = {name: value for name, value in filters.items() if value}
     view = request.query_params.get("view", "")
-    cursor = request.query_params.get("cursor")
-    api_filters = {**_to_api_filters(used, request.zone), **({"cursor": cursor} if cursor else {})}
-    listed, albums = await request.executors.database.run(_read, request, api_filters)
+    api_filters = _to_api_filters(used, request.zone)
+    place = read_place(request, api_filters)
+    listed, timeline, albums = await request.executors.database.run(_read, request, api_filters, place)
     link = urlencode({**used, **({"view": view} if view == LIST_VIEW else {})})
     return request.render(
         "library.html",
         albums=albums,
-        api_query=urlencode(api_filters),
+        api_filters=urlencode(api_filters),
+        api_query=urlencode(place.filters),
         album_names={album.id: album.name for album in albums},
-        cursor=cursor,
         filters=filters,
         formats=[(fmt.value, FORMATS[fmt].label) for fmt in LISTED],
         images=[
@@ -144,15 +153,42 @@ async def library(request: WebRequest) -> Response[Any]:
         is_list=view == LIST_VIEW,
         link=link,
         next_cursor=listed.next_cursor,
+        place=place,
         sorts=[order.value for order in ImageSort],
-        total=listed.total,
+        timeline=timeline,
+        total=timeline.total if timeline else listed.total,
         views={"grid": urlencode(used), LIST_VIEW: urlencode({**used, "view": LIST_VIEW})},
     )
 
 
-def _read(request: WebRequest, filters: dict[str, Any]) -> tuple[Page[Image], tuple[Album, ...]]:
-    listed = request.host.images.list(owner=request.account, per_page=IMAGES_PER_PAGE, **filters)
-    return listed, read_albums(request)
+def _read(
+    request: WebRequest, filters: dict[str, str], place: Place
+) -> tuple[Page[Image], Timeline | None, tuple[Album, ...]]:
+    read: Callable[..., Page[Image]] = partial(request.host.images.list, owner=request.account)
+    listed = read(**{"per_page": IMAGES_PER_PAGE, **place.filters})
+    return listed, read_timeline(read, filters, request.zone, place.month), read_albums(request)
+
+
+@page("/images/ids", sign_in=True, json=True)
+async def listed_ids(request: WebRequest) -> Response[Any]:
+    """Return the ids of all images of a list, by the filters of the API, separated by spaces."""
+    keywords = list_keywords(request.query_params.multi_items(), FILTERS)
+    images = request.host.images.iter(owner=request.account, **keywords)
+
+    def read_next() -> str:
+        return "".join(f"{image.id} " for image in islice(images, MAX_PER_PAGE))
+
+    database = request.executors.database
+    first = await database.run(read_next)  # an error of the filters is a response
+
+    async def pieces() -> AsyncIterator[str]:
+        piece = first
+        while piece:
+            yield piece
+            piece = await database.run(read_next)
+
+    headers = page_headers(request.settings.delivery_url, request.viewer)
+    return Stream(pieces(), headers={**headers, "content-type": "text/plain"})
 
 
 def _to_api_filters(filters: dict[str, str], zone: tzinfo) -> dict[str, str]:

@@ -114,11 +114,11 @@ async def shared_album_archive(request: WebRequest, token: FromPath[str]) -> Res
     _, album = entered
     host = request.host
     owner = await request.executors.reads.run(host.accounts.get, album.account_id)
-    images = host.images.iter(owner=owner, album_id=album)
+    ids = (image.id for image in host.images.iter(owner=owner, album_id=album))
     return archive_response(
         request,
         album.name,
-        images,
+        ids,
         partial(host.albums.get_shared, token, verify=_cookie_verifier(request)),
         lambda image_id: require_member(host.images.get(image_id, owner=owner), album.id),
     )

@@ -1,12 +1,14 @@
 // A list of images by the keyboard: it is one tab stop (a roving tabindex), and the arrow keys, Home and End move in it.
 
 const ITEMS = "li:not(.month, [hidden]), tbody tr:not([hidden])";
+const FOCUS = "#focus"; // of no element: the browser would take the focus away from another one
 const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
 const ROWS = { ArrowUp: -1, ArrowDown: 1 };
 
 /** @param {HTMLElement} grid The list or table with the id `grid`. */
 export function mountKeyboard(grid) {
   const items = () => [...grid.querySelectorAll(ITEMS)];
+  const months = document.getElementById("months");
   const itemOf = (element) => element.closest("#grid li, #grid tbody tr");
   let current;
 
@@ -42,6 +44,9 @@ export function mountKeyboard(grid) {
     return nearest?.item;
   }
 
+  /** Returns the URL of the beginning or the end of a list of which only a part is loaded. */
+  const urlOf = (key) => months?.dataset[{ Home: "first", End: "last" }[key]];
+
   function targetOf(key, item) {
     const all = items();
     const index = all.indexOf(item);
@@ -57,9 +62,32 @@ export function mountKeyboard(grid) {
     const target = targetOf(event.key, item);
     if (!target) return;
     event.preventDefault();
+    // What is loaded has been walked through: from its end on, the keys go to the other months.
+    if (target === item && urlOf(event.key)) return location.assign(urlOf(event.key) + FOCUS);
     target.querySelector("a").focus();
     target.scrollIntoView({ block: "nearest" });
   });
-  new MutationObserver(update).observe(grid, { childList: true, subtree: true, attributeFilter: ["hidden"] });
+  const isOfList = ({ type, target }) => type === "attributes" || target === (grid.tBodies?.[0] ?? grid);
+  new MutationObserver((changes) => changes.some(isOfList) && update()).observe(grid, { childList: true, subtree: true, attributeFilter: ["hidden"] });
   update();
+  if (months) mountMonths(months);
+  if (location.hash === FOCUS) current?.querySelector("a").focus();
+}
+
+/** Makes links one tab stop, in which the arrow keys move. */
+function mountMonths(nav) {
+  const links = [...nav.querySelectorAll("a")];
+  const setCurrent = (link) => links.forEach((each) => (each.tabIndex = each === link ? 0 : -1));
+  nav.addEventListener("keydown", (event) => {
+    const step = { ...STEPS, ...ROWS }[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    event.preventDefault();
+    const target = links[links.indexOf(event.target) + step];
+    if (!target) return;
+    setCurrent(target);
+    target.focus();
+  });
+  const shown = links.find((link) => link.ariaCurrent) ?? links[0];
+  setCurrent(shown);
+  nav.scrollLeft = shown.offsetLeft - nav.offsetLeft - nav.clientWidth / 2;
 }

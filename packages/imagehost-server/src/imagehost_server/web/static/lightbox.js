@@ -4,6 +4,7 @@
 
 import { copyText } from "./clipboard.js";
 import { placeholderUrl } from "./thumbhash.js";
+import { sourcesOf } from "./unload.js";
 import { zoomable } from "./zoom.js";
 
 const WIDTHS = [320, 640, 960, 1280, 1920];
@@ -281,8 +282,9 @@ function standIn(anchor) {
 
 /** Returns the URLs of an image by those of its tile: `src` and `srcset` for the window, and `full` for the file. */
 function urls(anchor) {
-  const source = anchor.querySelector("img");
-  const animation = source.dataset.animation;
+  const image = anchor.querySelector("img");
+  const source = sourcesOf(image);
+  const { animation } = image.dataset;
   const base = source.src.split("?")[0];
   const parameters = new URL(source.src).searchParams;
   const share = parameters.has("share") ? `?share=${parameters.get("share")}` : "";

@@ -3,6 +3,7 @@
 import { fetchPatiently } from "./patience.js";
 import { keepInPlace, keepScroll, place } from "./place.js";
 import { showPlaceholders } from "./thumbhash.js";
+import { unloadFarImages } from "./unload.js";
 
 const PARALLEL_REQUESTS = 4;
 
@@ -42,6 +43,7 @@ export async function scrollEndlessly(container, texts) {
   const pages = [];
   keepInPlace("pages", () => pages);
   if (!link) return void scroll(true);
+  unloadFarImages(container);
 
   /** Appends a page; returns whether there are more. */
   function append({ url, page }) {
@@ -67,8 +69,9 @@ export async function scrollEndlessly(container, texts) {
   }
 
   const observer = new IntersectionObserver(
-    async ([entry]) => {
-      if (!entry.isIntersecting) return;
+    async (entries) => {
+      // The first entry may be of a place that the link has left since.
+      if (!entries.at(-1).isIntersecting) return;
       observer.disconnect();
       try {
         // An observer reports changes only: observing again reports where the link is now.

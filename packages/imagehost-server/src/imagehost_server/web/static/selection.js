@@ -6,9 +6,12 @@ import { deferDeletion } from "./deletion.js";
 import { selectByDragging } from "./drag.js";
 import { describeFailure } from "./failures.js";
 import { keepInPlace, place } from "./place.js";
-import { describeSession } from "./session.js";
+import { fetchPatiently } from "./patience.js";
+import { csrfToken, describeSession } from "./session.js";
 
 const IDS_PER_REQUEST = 100;
+const MAX_UNDONE = 1000; // images of a deletion that can be undone: one that is larger takes longer than leaving the page
+const MAX_KEPT = 5000; // ids that are kept for a reload
 const texts = JSON.parse(document.getElementById("texts").textContent);
 const grid = document.getElementById("grid");
 const tools = document.getElementById("tools");
@@ -17,8 +20,11 @@ const outcome = document.getElementById("outcome"); // scrolling has a status of
 const say = (key, values) => texts[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
 const settings = document.getElementById("selection");
 const albumId = new URLSearchParams(settings.dataset.query).get("album_id");
-const request = connect((seconds) => (outcome.textContent = say("waiting", { seconds })));
+const onWait = (seconds) => (outcome.textContent = say("waiting", { seconds }));
+const request = connect(onWait);
 
+const formatted = (count) => count.toLocaleString(document.documentElement.lang, { useGrouping: count >= 10_000 });
+const askToStay = (event) => event.preventDefault(); // the rest would not be changed
 const counted = (key, count) => say(`${key}.${String(count) === "1" ? "one" : "other"}`, { count });
 
 /** Says what became of a request; the selection stays as it is. */
@@ -30,7 +36,7 @@ function report(error) {
 }
 
 function start() {
-  const selected = new Set();
+  const selected = new Map(); // items by id; undefined for those that are not loaded
   const earlier = new Set(place.selected); // ids of images that may not be loaded yet
   const bar = document.getElementById("selection-bar").content.firstElementChild.cloneNode(true);
   const count = bar.querySelector(".count");
@@ -50,27 +56,56 @@ function start() {
       box.tabIndex = -1; // the keyboard has Space on the image
       box.ariaLabel = `${texts.select}: ${item.querySelector("img").alt}`;
       (item.tagName === "TR" ? item.cells[0] : item).prepend(box);
-      if (earlier.delete(item.dataset.id)) mark(item, true);
+      if (earlier.delete(item.dataset.id) || selected.has(item.dataset.id)) show(item, true);
     }
     refresh();
   }
 
   function refresh() {
     bar.hidden = selected.size === 0;
-    count.textContent = counted("selected", selected.size);
+    count.textContent = counted("selected", formatted(selected.size));
   }
 
   /** Says to screen readers what the keyboard has selected. */
   function announce(text = "") {
-    announced.textContent = `${text} ${counted("selected", selected.size)}`;
+    announced.textContent = `${text} ${counted("selected", formatted(selected.size))}`;
+  }
+
+  function show(item, isSelected) {
+    item.querySelector("input").checked = isSelected;
+    item.classList.toggle("selected", isSelected);
+    if (isSelected) selected.set(item.dataset.id, item);
+    else selected.delete(item.dataset.id);
   }
 
   function mark(item, isSelected) {
     outcome.textContent = ""; // of the change before
-    item.querySelector("input").checked = isSelected;
-    item.classList.toggle("selected", isSelected);
-    if (isSelected) selected.add(item);
-    else selected.delete(item);
+    show(item, isSelected);
+  }
+
+  /** Selects all images of the list, with its filters, also those that are not loaded. */
+  async function selectAll() {
+    for (const item of items()) mark(item, true);
+    const isWhole = !document.querySelector(".pager");
+    if (!isWhole) {
+      outcome.textContent = texts.selecting;
+      try {
+        const url = `${document.body.dataset.root}/images/ids?${settings.dataset.filters}`;
+        const response = await fetchPatiently(url, {}, onWait);
+        if (!response.ok) throw new ApiError(response.status, (await response.json().catch(() => ({}))).error);
+        for (const id of (await response.text()).split(" ")) if (id && !selected.has(id)) selected.set(id, undefined);
+        outcome.textContent = "";
+      } catch (error) {
+        report(error);
+      }
+    }
+    refresh();
+    announce();
+  }
+
+  function selectNone() {
+    for (const item of items()) mark(item, false);
+    selected.clear();
   }
 
   /** Returns the images from one to another, in either direction. */
@@ -91,7 +126,7 @@ function start() {
       event.preventDefault();
       event.stopPropagation();
     }
-    const isSelected = box ? box.checked : !selected.has(item);
+    const isSelected = box ? box.checked : !selected.has(item.dataset.id);
     // Shift selects all from the last one that was clicked.
     for (const member of event.shiftKey ? between(last, item) : [item]) mark(member, isSelected);
     last = item;
@@ -102,7 +137,7 @@ function start() {
     const item = event.target.closest("[data-id]");
     if (event.key !== " " || !item || event.target.matches("input")) return;
     event.preventDefault();
-    const isSelected = !selected.has(item);
+    const isSelected = !selected.has(item.dataset.id);
     for (const member of event.shiftKey ? between(last, item) : [item]) mark(member, isSelected);
     last = item;
     refresh();
@@ -113,9 +148,9 @@ function start() {
     const isTyping = event.target.matches("input:not([type=checkbox]), textarea, select") || document.querySelector(":modal, :popover-open");
     if (isTyping || event.defaultPrevented || event.altKey || event.shiftKey) return;
     const isWithControl = event.ctrlKey || event.metaKey;
-    if (isWithControl && event.key === "a") items().forEach((item) => mark(item, true));
+    if (isWithControl && event.key === "a") selectAll();
     else if (isWithControl || selected.size === 0) return;
-    else if (event.key === "Escape") [...selected].forEach((item) => mark(item, false));
+    else if (event.key === "Escape") selectNone();
     else if (event.key === "Delete") return deleteSelected();
     else return;
     event.preventDefault();
@@ -125,7 +160,7 @@ function start() {
 
   selectByDragging(grid, {
     between,
-    isSelected: (item) => selected.has(item),
+    isSelected: (item) => selected.has(item.dataset.id),
     mark: (item, isSelected) => {
       mark(item, isSelected);
       refresh();
@@ -134,20 +169,22 @@ function start() {
 
   async function change(method, path, body, onItem) {
     const focused = document.activeElement;
-    const ids = [...selected].map((item) => item.dataset.id);
-    const byId = new Map([...selected].map((item) => [item.dataset.id, item]));
+    const byId = new Map(selected);
+    const ids = [...byId.keys()];
     let failed = 0;
     let madePrivate = 0;
     bar.inert = true;
+    addEventListener("beforeunload", askToStay);
     try {
       for (let start = 0; start < ids.length; start += IDS_PER_REQUEST) {
         const chunk = ids.slice(start, start + IDS_PER_REQUEST);
         const { results, made_private_count } = await request(method, path, { image_ids: chunk, ...body });
         madePrivate += made_private_count ?? 0;
         for (const result of results) {
-          if (result.made_private) showVisibility(byId.get(result.id), false);
+          const item = byId.get(result.id);
+          if (result.made_private && item) showVisibility(item, false);
           if (result.status === "failed") failed++;
-          else onItem(byId.get(result.id), result.status);
+          else onItem(result.id, item, result.status);
         }
         outcome.textContent = say("progress", { done: Math.min(start + IDS_PER_REQUEST, ids.length), total: ids.length });
       }
@@ -157,6 +194,7 @@ function start() {
       report(error);
     } finally {
       bar.inert = false;
+      removeEventListener("beforeunload", askToStay);
       refresh();
       // An inert or hidden element loses the focus.
       if (bar.hidden) document.getElementById("main").focus();
@@ -165,31 +203,35 @@ function start() {
   }
 
   const deletion = deferDeletion(request, {
-    remove,
+    remove: (item) => remove(item.dataset.id, item),
     describe: (count) => counted("deleted", count),
     onDone: (failed) => (outcome.textContent = failed ? counted("some_failed", failed) : texts.done),
     onError: (error) => (report(error)),
   });
 
   function deleteSelected() {
-    const leaving = [...selected];
-    for (const item of leaving) mark(item, false);
-    refresh();
-    deletion.begin(leaving);
+    const leaving = [...selected.values()];
+    if (leaving.length <= MAX_UNDONE && leaving.every((item) => item)) {
+      selectNone();
+      refresh();
+      return deletion.begin(leaving);
+    }
+    if (!confirm(say("delete_question", { count: formatted(leaving.length) }))) return;
+    change("POST", "/images/delete", {}, remove);
   }
 
-  function remove(item) {
-    selected.delete(item);
-    item.remove();
+  function remove(id, item) {
+    selected.delete(id);
+    item?.remove();
     const total = document.getElementById("total");
     if (!total.dataset.count) return; // such as of a search
     const count = --total.dataset.count;
-    total.textContent = counted("count", count.toLocaleString(document.documentElement.lang, { useGrouping: count >= 10_000 }));
+    total.textContent = counted("count", formatted(count));
   }
   const setPublic = (isPublic) =>
-    change("PATCH", "/images", { is_public: isPublic }, (item, result) => {
-      if (result === "not_found") remove(item);
-      else location.search.includes("is_public=") ? remove(item) : showVisibility(item, isPublic);
+    change("PATCH", "/images", { is_public: isPublic }, (id, item, result) => {
+      if (result === "not_found" || location.search.includes("is_public=")) remove(id, item);
+      else if (item) showVisibility(item, isPublic);
     });
 
   function showVisibility(item, isPublic) {
@@ -205,12 +247,14 @@ function start() {
 
   /** Returns the records of the selected images: by the list, as long as that takes fewer requests than images. */
   async function readRecords() {
-    const ids = items().filter((item) => selected.has(item)).map((item) => item.dataset.id);
+    const shown = items().map((item) => item.dataset.id).filter((id) => selected.has(id));
+    const ids = [...new Set([...shown, ...selected.keys()])];
     const missing = new Set(ids);
     const records = new Map();
-    const query = new URLSearchParams(settings.dataset.query);
+    const query = new URLSearchParams(shown.length < ids.length ? settings.dataset.filters : settings.dataset.query);
     query.set("per_page", IDS_PER_REQUEST);
-    for (let pages = Math.ceil(items().length / IDS_PER_REQUEST) + 1; pages > 0 && missing.size > pages; pages--) {
+    const length = Math.max(items().length, ids.length);
+    for (let pages = Math.ceil(length / IDS_PER_REQUEST) + 1; pages > 0 && missing.size > pages; pages--) {
       const { images, pagination } = await request("GET", `/images?${query}`);
       for (const image of images) if (missing.delete(image.id)) records.set(image.id, image);
       outcome.textContent = say("progress", { done: records.size, total: ids.length });
@@ -234,16 +278,31 @@ function start() {
   function moveTo({ value, selectedOptions }) {
     if (value === "-") return;
     const name = value ? selectedOptions[0].textContent : "";
-    change("PATCH", "/images", { album_id: value ? Number(value) : null }, (item) => {
-      if (albumId && albumId !== value) remove(item);
-      else if (item.tagName === "TR") item.cells[6].textContent = name;
+    change("PATCH", "/images", { album_id: value ? Number(value) : null }, (id, item) => {
+      if (albumId && albumId !== value) remove(id, item);
+      else if (item?.tagName === "TR") item.cells[6].textContent = name;
     });
+  }
+
+  /** Sends a form, to which the site answers with an archive: the page stays. */
+  function download() {
+    const form = document.createElement("form");
+    form.method = "post";
+    form.action = `${document.body.dataset.root}/selection.zip`;
+    const fields = { csrf_token: csrfToken(), image_ids: [...selected.keys()].join(" ") };
+    for (const [name, value] of Object.entries(fields)) {
+      form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
+    }
+    document.body.append(form);
+    form.submit();
+    form.remove();
   }
 
   bar.addEventListener("click", (event) => {
     const action = event.target.closest("button")?.dataset.action;
-    if (action === "all") items().forEach((item) => mark(item, true));
-    if (action === "none") [...selected].forEach((item) => mark(item, false));
+    if (action === "all") selectAll();
+    if (action === "none") selectNone();
+    if (action === "download") download();
     if (action === "public") setPublic(true);
     if (action === "private") setPublic(false);
     if (action === "delete") deleteSelected();
@@ -253,7 +312,7 @@ function start() {
     refresh();
   });
 
-  keepInPlace("selected", () => [...earlier, ...[...selected].map((item) => item.dataset.id)]);
+  keepInPlace("selected", () => (selected.size > MAX_KEPT ? [] : [...earlier, ...selected.keys()]));
   addCheckboxes(items());
   new MutationObserver((changes) => addCheckboxes(changes.flatMap((one) => [...one.addedNodes]).filter((n) => n.dataset?.id))).observe(
     grid.tBodies?.[0] ?? grid,

@@ -83,6 +83,7 @@ export function showPlaceholders(root) {
     element.dataset.placed = "";
     if (!element.dataset.hash || !image || image.complete) continue;
     element.style.backgroundImage = `url(${placeholderUrl(element.dataset.hash)})`;
-    image.addEventListener("load", () => (element.style.backgroundImage = ""), { once: true });
+    // Scrolling may replace the image before it has loaded.
+    element.addEventListener("load", () => (element.style.backgroundImage = ""), { capture: true, once: true });
   }
 }
