@@ -107,7 +107,8 @@ def read_place(request: WebRequest, filters: Mapping[str, str]) -> Place:
     Raises:
         BadRequestError: The month is none.
     """
-    text, cursor = request.query_params.get(MONTH), request.query_params.get("cursor", "")
+    text = request.query_params.get(MONTH)
+    cursor = request.query_params.get("cursor", "")
     month = Month.parse(text) if text else None
     listed = begin_at(month, request.zone, filters) if month else filters
     return Place(month, cursor, {**listed, **({"cursor": cursor} if cursor else {})})
