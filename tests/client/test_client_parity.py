@@ -149,6 +149,7 @@ def test_the_package_has_three_dependencies_and_each_extra_its_own(workspace: Pa
     extras = settings["project"]["optional-dependencies"]
     assert {name: [re.split(r"[^\w-]", expected)[0] for expected in extras[name]] for name in extras} == {
         "cli": ["click", "platformdirs", "rich"],
+        "django": ["django"],
         "keyring": ["keyring"],
         "testing": ["imagehost-server"],
     }

@@ -153,7 +153,9 @@ async def test_a_batch_upload_returns_a_result_for_each_file_in_order(
 @pytest.mark.parametrize("name", ["image", "file"])
 async def test_a_single_upload_returns_the_record(http: httpx2.AsyncClient, png: bytes, name: str) -> None:
     record = await data_of(http.post("/upload", files={name: ("a.png", png)}))
-    assert record.keys() == members(Image)
+    assert record.keys() == members(Image) - {"delete_url"}
+    asked = await data_of(http.post("/upload", data={"delete_url": "true"}, files={name: ("a.png", png)}))
+    assert asked.keys() == members(Image)
     assert record["created_at"].endswith("Z")
 
 
