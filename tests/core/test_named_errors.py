@@ -23,7 +23,6 @@ from imagehost_core.testing import make_image
 from imagehost_core.webhooks import SenderLoad
 
 PURE = {
-    ("albums", "validate"),
     ("imports", "read"),
     ("host", "image_url"),
     ("maintenance", "native_modules"),
@@ -44,6 +43,7 @@ def arguments(host: ImageHost) -> dict[str, object]:
     share = host.albums.create_share(album, owner=account)
     webhook = host.webhooks.create(owner=account, url="https://example.com/hook")
     return {
+        "accept": "*/*",
         "account": account,
         "album": album,
         "attempts": (),
@@ -55,6 +55,7 @@ def arguments(host: ImageHost) -> dict[str, object]:
         "fingerprint": "f",
         "ids": 1,
         "image": image,
+        "image_id": image.id,
         "images": [image],
         "ip_address": "192.0.2.1",
         "items": [{"image_id": image.id}],
