@@ -14,12 +14,12 @@ from litestar.exceptions import (
     NotFoundException,
 )
 
+from imagehost_core.delivery_responses import method_not_allowed
 from imagehost_core.errors import BY_CODE, ImageHostError, InternalError, RateLimitError, UnavailableError
 from imagehost_core.events import DeletedImage
 from imagehost_core.ids import ImageId
 from imagehost_server.http.responses import (
     error_response,
-    method_not_allowed,
     routing_error,
     success_response,
 )
