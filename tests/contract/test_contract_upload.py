@@ -159,6 +159,15 @@ async def test_a_single_upload_returns_the_record(http: httpx2.AsyncClient, png:
     assert record["created_at"].endswith("Z")
 
 
+@pytest.mark.parametrize("asks", [True, False])
+async def test_the_record_of_the_client_has_the_members_of_the_response(
+    client: AsyncClient, http: httpx2.AsyncClient, png: bytes, asks: bool
+) -> None:
+    image = await client.upload(png, delete_url=asks)
+    read = await data_of(http.get(f"/images/{image.id}"))
+    assert image.to_dict() == read | ({"delete_url": image.delete_url} if asks else {})
+
+
 @pytest.mark.parametrize("name", ["files[]", "files"])
 async def test_a_batch_upload_returns_images_and_errors_in_order(http: httpx2.AsyncClient, name: str) -> None:
     files = [(name, (f"{number}.png", make_png(number + 1, 1))) for number in range(3)]

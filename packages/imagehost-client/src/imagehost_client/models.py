@@ -300,6 +300,13 @@ class Image(Result):
     taken_at: datetime | None = None
     delete_url: str | None = field(default=None, repr=False)
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the image as the JSON object of the host, which has `delete_url` only where asked for."""
+        document = super().to_dict()
+        if self.delete_url is None:
+            del document["delete_url"]
+        return document
+
     def __repr__(self) -> str:
         return f"<Image {self.id} {self.filename!r} {self.width}x{self.height} {self.url}>"
 

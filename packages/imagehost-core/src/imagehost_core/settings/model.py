@@ -120,7 +120,7 @@ OWN_PATHS = frozenset(
     (
         ".well-known", "a", "admin", "albums", "api", "assets", "favicon.ico", "feed.xml", "healthz", "i",
         "images", "img", "integrations", "login", "logout", "manifest.webmanifest", "metrics", "oembed",
-        "readyz", "robots.txt", "s", "settings", "sitemap.xml", "upload", "v1",
+        "readyz", "robots.txt", "s", "selection.zip", "settings", "sitemap.xml", "upload", "v1",
     )
 )  # fmt: skip
 """The first segments of the paths that the server itself has.
