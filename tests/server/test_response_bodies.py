@@ -45,6 +45,7 @@ STREAMS = frozenset(
         IMAGE_ROUTE,
         "/a/{album_id}/images.zip",
         "/albums/{album_id}/images.zip",
+        "/images/ids",
         "/s/{token}/images.zip",
     }
 )

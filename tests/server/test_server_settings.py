@@ -111,5 +111,7 @@ def test_a_host_name_is_not_a_loopback_address() -> None:
     [("server", "ListenSettings"), ("http", "HttpSettings"), ("limits", "LimitSettings")],
 )
 def test_a_section_of_another_type_raises_type_error(name: str, expected: str) -> None:
-    with pytest.raises(TypeError, match=f"expected {expected} for {name} but received dict"):
+    with pytest.raises(
+        TypeError, match=rf"expected imagehost_\w+\.settings\.{expected} for {name} but received dict"
+    ):
         ServerSettings(**{name: {}})  # type: ignore[arg-type]

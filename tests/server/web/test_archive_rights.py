@@ -30,6 +30,7 @@ OWN, PUBLIC, SHARED = (
     "/s/{token}/images.zip",
 )
 CLOSED = f"{PUBLIC} where the gallery requires a session"
+IDS = "/images/ids"
 HOUR = timedelta(hours=1)
 CLOCK = FrozenClock()
 PASSWORD_HASH = hash_quickly("correct horse battery staple")
@@ -63,7 +64,7 @@ class Download:
         """Return the archive; something happens when its first part is sent, that of the first image."""
         url = stream.partition(" ")[0].replace("{album_id}", str(self.album.id))
         url = url.replace("{token}", str(self.share.token))
-        signed_in = {"Cookie": f"{SESSION_COOKIE}={self.session}"} if stream in (OWN, CLOSED) else {}
+        signed_in = {"Cookie": f"{SESSION_COOKIE}={self.session}"} if stream in (OWN, CLOSED, IDS) else {}
 
         def on_piece(response: Response) -> None:
             if len(response.pieces) == 1:
@@ -149,11 +150,11 @@ def apps(host: ImageHost, recorder: Recorder) -> dict[str, Application]:
     """The application by the stream."""
     closed = attrs.evolve(SETTINGS, gallery=GallerySettings(require_sign_in=True))
     app = create_app(host, SETTINGS, recorder)
-    return {OWN: app, PUBLIC: app, SHARED: app, CLOSED: create_app(host, closed, recorder)}
+    return {OWN: app, PUBLIC: app, SHARED: app, IDS: app, CLOSED: create_app(host, closed, recorder)}
 
 
 def test_every_stream_of_several_images_is_tested() -> None:
-    assert {stream.partition(" ")[0] for stream in ENDS} == STREAMS - {IMAGE_ROUTE}
+    assert {stream.partition(" ")[0] for stream in ENDS} | {IDS} == STREAMS - {IMAGE_ROUTE}
 
 
 @pytest.mark.anyio
@@ -173,6 +174,27 @@ async def test_an_archive_ends_before_the_next_image_when_the_right_to_it_ends(
     # The client is told that something is missing: neither the archive nor the response has an end.
     assert not response.is_complete
     assert b"PK\1\2" not in response.body
+    assert revoked(recorder) == before + 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "end",
+    [end_session, change_password, pass_time, suspend_account, delete_account],
+    ids=lambda end: end.__name__,
+)
+async def test_the_ids_of_a_list_end_when_the_right_to_them_ends(
+    apps: dict[str, Application],
+    host: ImageHost,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    end: Callable[[Download], object],
+) -> None:
+    monkeypatch.setattr("imagehost_server.web.pages.images.IDS_PER_PIECE", 1)
+    download, before = Download.of(host), revoked(recorder)
+    response = await download.run(apps[IDS], IDS, end)
+    assert (response.status, response.body.decode().split()) == (200, [download.first.id])
+    assert not response.is_complete
     assert revoked(recorder) == before + 1
 
 

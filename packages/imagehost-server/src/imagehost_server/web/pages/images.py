@@ -19,8 +19,10 @@ from imagehost_core import CameraData, to_rfc3339
 from imagehost_core.errors import (
     BadRequestError,
     FieldError,
+    ForbiddenError,
     ImageHostError,
     NotFoundError,
+    UnauthorizedError,
     ValidationError,
     quote_value,
 )
@@ -31,6 +33,7 @@ from imagehost_core.models import Album, Image, Page
 from imagehost_core.transform import TRANSFORM_PARAMETERS, Fit
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.http.responses import log_cause, to_api_error
+from imagehost_server.middleware.response_cut import cut_response
 from imagehost_server.routes.lists import list_keywords
 from imagehost_server.web.page import page
 from imagehost_server.web.page_headers import page_headers
@@ -49,6 +52,8 @@ from imagehost_server.web.timeline import Place, Timeline, read_place, read_time
 IMAGES_PER_PAGE = 40
 """Images of a grid in one page; 40 have at most 30 KB of HTML."""
 
+IDS_PER_PIECE = MAX_PER_PAGE
+"""Ids of images that are sent before the right to the list is looked at again."""
 MAX_ALBUMS = MAX_PER_PAGE
 """The number of albums that forms offer: the newest."""
 
@@ -173,10 +178,12 @@ def _read(
 async def listed_ids(request: WebRequest) -> Response[Any]:
     """Return the ids of all images of a list, by the filters of the API, separated by spaces."""
     keywords = list_keywords(request.query_params.multi_items(), FILTERS)
-    images = request.host.images.iter(owner=request.account, **keywords)
+    host, token = request.host, request.identity.token
+    images = host.images.iter(owner=request.account, **keywords)
 
     def read_next() -> str:
-        return "".join(f"{image.id} " for image in islice(images, MAX_PER_PAGE))
+        host.authenticate(token)
+        return "".join(f"{image.id} " for image in islice(images, IDS_PER_PIECE))
 
     database = request.executors.database
     first = await database.run(read_next)  # an error of the filters is a response
@@ -185,7 +192,10 @@ async def listed_ids(request: WebRequest) -> Response[Any]:
         piece = first
         while piece:
             yield piece
-            piece = await database.run(read_next)
+            try:
+                piece = await database.run(read_next)
+            except (ForbiddenError, NotFoundError, UnauthorizedError):
+                cut_response(request.scope)
 
     headers = page_headers(request.settings.delivery_url, request.viewer)
     return Stream(pieces(), headers={**headers, "content-type": "text/plain"})
