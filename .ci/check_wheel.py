@@ -18,7 +18,7 @@ ABSENT = {
     "imagehost-server": ("imagehost_client", "httpx2"),
     "imagehost-client": (
         *("imagehost_core", "imagehost_server", "PIL", "sqlite_utils", "litestar", "msgspec"),
-        *("click", "platformdirs", "rich", "keyring"),
+        *("click", "platformdirs", "rich", "keyring", "django"),
     ),
 }
 """Modules that must not be installed with a distribution alone, by distribution."""
@@ -26,7 +26,9 @@ ABSENT = {
 NATIVE = {f"imagehost_core.pixels.{name}" for name in ("resample_native", "_chroma", "_resample")}
 """What a wheel has only where there was a compiler; it works without."""
 
-OPTIONAL = {"obstore", "psycopg", "psycopg_pool", "click", "platformdirs", "rich", "keyring", "pytest"}
+OPTIONAL = {
+    *("obstore", "psycopg", "psycopg_pool", "click", "platformdirs", "rich", "keyring", "pytest", "django"),
+}
 """Packages of extras and of a plug-in, without which the modules that use them cannot be imported."""
 
 

@@ -16,10 +16,11 @@ T = TypeVar("T")
 
 def in_fork(call: Callable[..., T], *arguments: object) -> T:
     """Return the result of a call in a fork of this process, which has no thread afterwards, on Linux."""
-    if sys.platform != "linux":
+    if sys.platform == "linux":
+        with ProcessPoolExecutor(1, get_context("fork"), initializer=exit_with_parent) as pool:
+            return pool.submit(call, *arguments).result()
+    else:
         return call(*arguments)
-    with ProcessPoolExecutor(1, get_context("fork"), initializer=exit_with_parent) as pool:
-        return pool.submit(call, *arguments).result()
 
 
 def exit_with_parent() -> None:

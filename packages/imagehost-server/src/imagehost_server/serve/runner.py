@@ -167,15 +167,16 @@ def run(data: Path, settings: ServerSettings) -> None:
         if sys.platform == "win32":
             # It cannot pass sockets to other processes.
             EventDrivenServer(config).run([listener])
-            return
-        from imagehost_server.serve.supervisor import Supervisor
+            status = 0
+        else:
+            from imagehost_server.serve.supervisor import Supervisor
 
-        metrics = create_folder()
-        gc.freeze()  # so that collections in the forks do not copy what they share
-        try:
-            status = Supervisor(config, listener).run()
-        finally:
-            shutil.rmtree(metrics, ignore_errors=True)
+            metrics = create_folder()
+            gc.freeze()  # so that collections in the forks do not copy what they share
+            try:
+                status = Supervisor(config, listener).run()
+            finally:
+                shutil.rmtree(metrics, ignore_errors=True)
     sys.exit(status)
 
 
