@@ -79,7 +79,6 @@ class ImageHostConfig(AppConfig):
 
     name = "imagehost_client.django"
     label = "imagehost"
-    verbose_name = "imagehost"
 
     def ready(self) -> None:
         """Prepare the models of the project, and those that are made later."""

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 from imagehost_client import urls
 from imagehost_client.django.storage import ImageHostStorage
 
-register = template.Library()
+register: template.Library = template.Library()
 
 NUMBERS = ("w", "h", "q")
 """The transform parameters that are numbers."""
