@@ -107,3 +107,30 @@ def test_a_host_is_opened_with_its_path_by_open() -> None:
             make(*arguments)
     with pytest.raises(TypeError, match="path"):
         make.open()
+
+
+@pytest.mark.parametrize("name", ["jpeg", "png", "webp", "gif", "avif"])
+def test_a_rendered_image_has_the_same_fields_in_both(host: FakeImageHost, name: str) -> None:
+    pixels = [(x * 7 % 256, x * 13 % 256, x % 256) for x in range(70 * 50)]
+    sources = [PillowImage.new("RGBA", (70, 50), (9, 8, 7, 100)), PillowImage.new("RGB", (70, 50))]
+    sources[1].putdata(pixels)
+    fields = ("data", "media_type", "width", "height", "etag", "not_modified")
+    for source in sources:
+        file = io.BytesIO()
+        source.save(file, "GIF" if name == "gif" else "PNG")
+        image = host.client().upload(file.getvalue(), convert_to_webp=False)
+        params: Any
+        for size in ({}, {"w": 33}, {"w": 300, "h": 7}):
+            params = size if name == "gif" else {"fm": name, **size}
+            ours = host.core.render(image.id, **params)
+            theirs = host.client().render(image, **params)
+            assert [getattr(theirs, field) for field in fields] == [getattr(ours, field) for field in fields]
+            with PillowImage.open(io.BytesIO(ours.data)) as opened:
+                assert opened.size == (ours.width, ours.height)
+            again = [
+                host.core.render(image.id, if_none_match=ours.etag, **params),
+                host.client().render(image.id, if_none_match=ours.etag, **params),
+            ]
+            assert [[getattr(one, field) for field in fields] for one in again] == [
+                [b"", "", 0, 0, ours.etag, True]
+            ] * 2

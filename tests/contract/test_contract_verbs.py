@@ -37,9 +37,8 @@ DIFFERENCES = {
         webhooks.report webhooks.report_and_lease webhooks.retry_all_now webhooks.sender_slot
     """,
     "bytes travel to the client, in requests that it repeats": """
-        idempotency_key= progress= checksum= if_none_match= meta images.download images.save images.stream
+        idempotency_key= progress= checksum= meta images.download images.save images.stream
         images.signed_srcset images.signed_picture request upload_iter upload_many with_options
-        Rendered.etag Rendered.height Rendered.not_modified Rendered.width
     """,
     "the host knows passwords by their hashes, which a server makes and verifies": """
         password= password_hash= username= account= user_agent= ip_address= accounts.password_hash

@@ -103,9 +103,13 @@ def read_image(
     """
     media_type = media_type_of(headers)
     if status == 200 and media_type.startswith("image/"):
-        return Rendered(data=body, media_type=media_type, etag=headers.get("etag"))
+        from imagehost_client._dimensions import dimensions  # not needed before the first image
+
+        width, height = dimensions(body)
+        etag = headers.get("etag", "")
+        return Rendered(data=body, media_type=media_type, width=width, height=height, etag=etag)
     if status == 304:
-        return Rendered(data=b"", media_type="", etag=headers.get("etag"), not_modified=True)
+        return Rendered(data=b"", media_type="", etag=headers.get("etag", ""), not_modified=True)
     read_data(status, headers, body, meta=meta, retry_after=retry_after)
     raise ServerError(
         f"expected an image but received {media_type or 'no content type'}",
@@ -133,7 +137,7 @@ def read_head(
         return ImageHead(
             media_type=media_type,
             size=0 if status == 304 else None if is_encoded else size,
-            etag=headers.get("etag"),
+            etag=headers.get("etag", ""),
             not_modified=status == 304,
         )
     content_range = re.fullmatch(
@@ -141,7 +145,7 @@ def read_head(
     )
     if status == 206 and media_type.startswith("image/") and content_range is not None:
         offset, total = map(int, content_range.groups())
-        return ImageHead(media_type=media_type, offset=offset, size=total, etag=headers.get("etag"))
+        return ImageHead(media_type=media_type, offset=offset, size=total, etag=headers.get("etag", ""))
     return read_image(status, headers, body, meta=meta, retry_after=retry_after)
 
 

@@ -135,7 +135,7 @@ class Transfer:
             return failure
         expected = self.download.sha256
         # Of a stored file that browsers would show sideways, the host sends a variant, whose tag has a dash.
-        is_stored = self.head is None or "-" not in (self.head.etag or "")
+        is_stored = self.head is None or "-" not in self.head.etag
         if expected is not None and is_stored and self.sha256 != expected:
             raise ChecksumError(
                 f"expected SHA-256 {expected} for image {self.download.image_id} but received {self.sha256} "
@@ -156,7 +156,7 @@ class Transfer:
         assert self.head is not None
         self._failures = 1 if self.received > self._received_before else self._failures + 1
         self._received_before = self.received
-        call, etag = self.download.call, self.head.etag or ""
+        call, etag = self.download.call, self.head.etag
         delay = retry_delay(
             self.config.retry, self._failures, retry_after=None, random=self.environment.random
         )
@@ -228,8 +228,8 @@ class _StreamedImage:
         return self.head.size
 
     @property
-    def etag(self) -> str | None:
-        """The entity tag, if the response has one."""
+    def etag(self) -> str:
+        """The entity tag; "" if the response has none."""
         return self.head.etag
 
     @property

@@ -393,13 +393,18 @@ class Rendered(Result):
     Attributes:
         data: The encoded image.
         media_type: The content type, such as `image/webp`.
-        etag: The entity tag, if the response has one.
-        not_modified: Whether the image has the entity tag of `if_none_match`, so that `data` is empty.
+        width: Pixels, of a format that this client knows; otherwise 0.
+        height: Pixels, of a format that this client knows; otherwise 0.
+        etag: The entity tag; "" if the response has none.
+        not_modified: Whether the image has the entity tag of `if_none_match`. Then `data` and `media_type`
+            are empty, and `width` and `height` are 0.
     """
 
     data: bytes = field(repr=False)
     media_type: str
-    etag: str | None = None
+    width: int = 0
+    height: int = 0
+    etag: str = ""
     not_modified: bool = False
 
 
@@ -412,7 +417,7 @@ class DownloadedImage(Result):
         size: The number of bytes.
         media_type: The content type, such as `image/webp`.
         sha256: The SHA-256 of the bytes, in hexadecimal.
-        etag: The entity tag, if the response has one.
+        etag: The entity tag; "" if the response has none.
         not_modified: Whether the image has the entity tag of `if_none_match`, so that nothing was written.
     """
 
@@ -420,7 +425,7 @@ class DownloadedImage(Result):
     size: int
     media_type: str
     sha256: str
-    etag: str | None = None
+    etag: str = ""
     not_modified: bool = False
 
 
@@ -432,14 +437,14 @@ class ImageHead(Result):
         media_type: The content type.
         offset: The position of the first byte of the response in the image.
         size: The number of bytes of the whole image, if the response has it.
-        etag: The entity tag, if the response has one.
+        etag: The entity tag; "" if the response has none.
         not_modified: Whether the image has the entity tag of the request, and the response no body.
     """
 
     media_type: str
     offset: int = 0
     size: int | None = None
-    etag: str | None = None
+    etag: str = ""
     not_modified: bool = False
 
 

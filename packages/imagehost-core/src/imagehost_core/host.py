@@ -13,6 +13,7 @@ import attrs
 
 from imagehost_core._util.clock import Clock, utc_now
 from imagehost_core._util.durable import translate_disk_errors
+from imagehost_core.conditional import is_not_modified
 from imagehost_core.context import HostContext, open_context
 from imagehost_core.endpoints import HostResolver, resolve_host
 from imagehost_core.environment import Environment
@@ -294,7 +295,12 @@ class ImageHost:
         return self.images.list_public(album_id=album_id, q=q, **page)
 
     def render(
-        self, image: ImageRef, params: TransformSource = "", **keywords: Unpack[TransformKeywords]
+        self,
+        image: ImageRef,
+        params: TransformSource = "",
+        *,
+        if_none_match: str | None = None,
+        **keywords: Unpack[TransformKeywords],
     ) -> Rendered:
         """Return a variant of an image, from the variant cache or rendered now.
 
@@ -304,6 +310,8 @@ class ImageHost:
             image: The image.
             params: A query string such as `w=200&h=200&fit=cover&fm=webp`, its names and values, or a
                 `Transform`. Without parameters, the master is returned.
+            if_none_match: The `etag` of an earlier result with the same parameters: if it still holds, the
+                result is `not_modified`, and its `data` is empty.
             keywords: The same parameters as keywords, in place of `params`.
 
         Raises:
@@ -315,10 +323,18 @@ class ImageHost:
         transform = parse_transform(transform_parameters(params, keywords))
         current = self.images.get(image)
         resolved = self.delivery.build(current, transform, allow_master=transform == Transform())
+        if is_not_modified(resolved.etag, resolved.last_modified, if_none_match or None, None):
+            return Rendered(data=b"", media_type="", etag=resolved.etag, not_modified=True)
         with translate_disk_errors(), self.delivery.open(resolved) as blob:
             data, resolved = blob.read(), blob.resolved
         size = resolved.job.plan.output if resolved.job else current
-        return Rendered(data, blob.media_type, size.width, size.height, resolved.etag)
+        return Rendered(
+            data=data,
+            media_type=blob.media_type,
+            width=size.width,
+            height=size.height,
+            etag=resolved.etag,
+        )
 
     def image_url(self, image: ImageRef, **params: Unpack[TransformKeywords]) -> str:
         """Return the delivery URL of an image or of a variant; `images.signed_url` is that of a private one.

@@ -221,7 +221,7 @@ def render_image(
     """
     query = query_pairs(**build_query(params))
     path = f"/img/{path_segment(image_id_of(image))}"
-    headers = {} if if_none_match is None else {"If-None-Match": if_none_match}
+    headers = {"If-None-Match": if_none_match} if if_none_match else {}
     return Call(
         method="GET",
         path=path,

@@ -51,7 +51,7 @@ from imagehost_core.workers.process import Worker
 log = logging.getLogger(__name__)
 
 
-@frozen
+@frozen(kw_only=True)
 class Rendered:
     """A rendered image.
 
@@ -61,13 +61,16 @@ class Rendered:
         width: Pixels.
         height: Pixels.
         etag: A strong entity tag, quoted (RFC 9110, section 8.8.3).
+        not_modified: Whether the image has the entity tag of `if_none_match`. Then `data` and `media_type`
+            are empty, and `width` and `height` are 0.
     """
 
     data: bytes = field(repr=lambda data: f"<{len(data)} bytes>")
     media_type: str
-    width: int
-    height: int
+    width: int = 0
+    height: int = 0
     etag: str
+    not_modified: bool = False
 
 
 @frozen

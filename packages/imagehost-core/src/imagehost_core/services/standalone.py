@@ -95,7 +95,13 @@ def render(
         result, variant = executor.render_upload(job, header.format, data, request)
     etag = f'"{sha256(variant).hexdigest()[:32]}"'
     fmt = detect(variant[:SNIFF_BYTES]) or job.format
-    return Rendered(variant, FORMATS[fmt].media_type, result.size.width, result.size.height, etag)
+    return Rendered(
+        data=variant,
+        media_type=FORMATS[fmt].media_type,
+        width=result.size.width,
+        height=result.size.height,
+        etag=etag,
+    )
 
 
 _log_missing_native_modules_once = cache(log_missing_native_modules)
