@@ -162,7 +162,7 @@ def engines(session: nox.Session) -> None:
         return
     session.run("coverage", "combine", "--quiet")
     for package, minimum in MIN_COVERAGE.items():
-        session.run("coverage", "report", f"--include=*/{package}/*", f"--fail-under={minimum}")
+        session.run("coverage", "report", f"--include=*/src/{package}/*", f"--fail-under={minimum}")
 
 
 @nox.session
