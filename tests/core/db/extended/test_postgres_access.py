@@ -102,6 +102,31 @@ def test_a_pooler_in_session_mode_is_used(postgres_url: str, postgres_server: Po
             assert database.fetch_one("SELECT CAST(:n AS bigint) AS n", {"n": number}) == {"n": number}
 
 
+def test_a_host_and_its_commands_work_through_a_pooler_of_sessions(
+    postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    with run_pgbouncer(postgres_server.port, "session") as port:
+        url = postgres_server.url_of(postgres_url.rpartition("/")[2], port)
+        with ImageHost.open(tmp_path / "data", settings=settings_of(url)) as host:
+            kept, deleted = (host.upload(make_image(8, 8), owner="admin") for _ in range(2))
+            host.images.delete(deleted.id, owner="admin")
+            assert [image.id for image in host.images.list(owner="admin").items] == [kept.id]
+        archive = str(tmp_path / "backup.tar.zst")
+        for command in (["fsck"], ["gc"], ["backup", archive], ["users", "list"], ["upgrade"]):
+            variables = {"IMAGEHOST_DATABASE": url}
+            result = CliRunner().invoke(main, [*command, "--data", str(tmp_path / "data")], env=variables)
+            assert result.exit_code == 0, f"{command}: {result.output}"
+
+
+def test_a_parameter_that_a_pooler_refuses_is_an_error_of_the_settings(
+    postgres_url: str, postgres_server: PostgresServer
+) -> None:
+    with run_pgbouncer(postgres_server.port, "session") as port:
+        url = postgres_server.url_of(postgres_url.rpartition("/")[2], port)
+        with pytest.raises(SettingsError, match=f":{port}/.*unsupported startup parameter: options"):
+            PostgresDatabase(f"{url}?options=-c%20work_mem%3D8MB")
+
+
 def test_a_pooler_that_is_full_is_named_before_its_own_limit(
     postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

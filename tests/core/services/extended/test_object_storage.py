@@ -38,6 +38,9 @@ from imagehost_core.testing import make_image
 pytestmark = pytest.mark.external
 LARGE = make_image(1_400, 1_100)
 """An image with derivatives."""
+GRACE = "imagehost_core.cluster.object.object_blob_store.UPLOAD_GRACE_SECONDS"
+AT_ONCE = -1
+"""Lists can have fractions of seconds and the headers of HTTP have none: an object may be newer than now."""
 
 
 def settings_of(url: str, seconds: float = 10) -> Settings:
@@ -60,7 +63,7 @@ def url(request: pytest.FixtureRequest) -> str:
     return server.url()
 
 
-each_server = pytest.mark.parametrize("url", ["s3_server", "moto_server"], indirect=True)
+each_server = pytest.mark.parametrize("url", ["s3_server", "moto_server", "rclone_server"], indirect=True)
 
 
 Open = Callable[..., ImageHost]
@@ -123,6 +126,7 @@ def test_the_probes_of_a_store_that_does_not_respond_are_measured(
     assert {each.operation for each in failed} == {"list"}
 
 
+@each_server
 def test_a_host_with_an_empty_cache_renders_from_the_store(url: str, opened: Open, tmp_path: Path) -> None:
     host = opened(settings=settings_of(url))
     image = host.upload(LARGE, owner="admin")
@@ -166,12 +170,13 @@ def test_files_without_a_record_are_collected_when_no_upload_can_be_in_progress(
     context.close()
     assert host.maintenance.collect_garbage().orphans == ()
     assert any(orphan in path for path in objects(url))
-    monkeypatch.setattr("imagehost_core.cluster.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
+    monkeypatch.setattr(GRACE, AT_ONCE)
     assert host.maintenance.collect_garbage().orphans == (orphan,)
     assert not any(orphan in path for path in objects(url))
     assert host.render(kept, parse_transform("w=50")).width == 50
 
 
+@each_server
 def test_a_store_is_searched_after_a_crash_when_no_upload_can_be_in_progress(
     url: str, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,12 +191,13 @@ def test_a_store_is_searched_after_a_crash_when_no_upload_can_be_in_progress(
     os.utime(marker, (0, 0))
     assert host.maintenance.cleanup() == ()
     assert marker.exists(), "the files are too new"
-    monkeypatch.setattr("imagehost_core.cluster.object.object_blob_store.UPLOAD_GRACE_SECONDS", 0)
+    monkeypatch.setattr(GRACE, AT_ONCE)
     assert host.maintenance.cleanup() == (orphan,)
     assert not marker.exists()
     assert objects(url) == []
 
 
+@each_server
 def test_a_backup_is_restored_into_another_store(
     url: str, s3_server: S3Server, opened: Open, tmp_path: Path
 ) -> None:

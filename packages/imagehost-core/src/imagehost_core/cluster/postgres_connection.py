@@ -34,7 +34,7 @@ _FULL = (errors.DiskFull,)
 _NOT_WRITABLE = (errors.ReadOnlySqlTransaction, errors.InsufficientResources)
 _REFUSED = re.compile(
     r"password authentication failed|no password supplied|no pg_hba\.conf entry|role .* does not exist"
-    r"|certificate|SSL was required"
+    r"|certificate|SSL was required|unsupported startup parameter"
 )
 """What libpq says of connections that a later attempt would not make either; failed connections have no
 SQLSTATE. Other texts, such as those of another language of the server, can be of a server that is late."""
@@ -49,7 +49,8 @@ def translate_failed_connection(name: str) -> Iterator[None]:
 
     Raises:
         EngineUnavailableError: There is no server, or no such database, yet.
-        SettingsError: The server refuses the user, or a certificate is not valid.
+        SettingsError: The server refuses the user, a pooler refuses a parameter of the URL such as
+            `options`, or a certificate is not valid.
     """
     try:
         yield
