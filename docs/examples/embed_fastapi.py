@@ -8,9 +8,10 @@ from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from fastapi.testclient import TestClient
+from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
-from imagehost_core import ImageHost, ImageHostError, Settings, delivery_app
+from imagehost_core import Image, ImageHost, ImageHostError, Settings, delivery_app
 from imagehost_core.testing import make_image
 
 MAX_BYTES = 52_428_800
@@ -46,6 +47,22 @@ async def upload(request: Request) -> dict[str, str | None]:
     return {"id": image.id, "url": image.url, "thumb_url": image.thumb_url}
 
 
+class Photo(BaseModel, from_attributes=True):
+    """What clients see of an image, as the OpenAPI document of the application says."""
+
+    id: str
+    url: str
+    thumb_url: str
+    description: str
+
+
+@app.get("/library", response_model=list[Photo])
+def library(request: Request) -> list[Image]:
+    """Return the newest images."""
+    host: ImageHost = request.app.state.host
+    return list(host.images.list(owner="admin"))
+
+
 async def photos(scope: Scope, receive: Receive, send: Send) -> None:
     """Send images and variants; the host is open when the first request comes."""
     await delivery_app(app.state.host)(scope, receive, send)
@@ -59,6 +76,7 @@ if __name__ == "__main__":
         image = visitor.post("/photos", content=make_image(640, 480)).json()
         variant = visitor.get(image["thumb_url"])
         print(variant.status_code, variant.headers["content-type"], len(variant.content) > 0)
+        print(visitor.get("/library").json()[0] == {**image, "description": ""})
         unchanged = visitor.get(image["thumb_url"], headers={"if-none-match": variant.headers["etag"]})
         part = visitor.get(image["url"], headers={"range": "bytes=0-9"})
         print(unchanged.status_code, part.status_code, part.headers["content-range"][:10])
@@ -66,6 +84,7 @@ if __name__ == "__main__":
         print(visitor.get("/photos/0000000000000000.webp").json()["error"]["code"])
 
 # 200 image/webp True
+# True
 # 304 206 bytes 0-9/
 # UNSUPPORTED_MEDIA_TYPE
 # NOT_FOUND

@@ -18,8 +18,6 @@ from imagehost_client import AsyncClient, Client, aclient, client
 from imagehost_client._methods import Method
 from imagehost_client.testing import FakeImageHost
 
-INTERNAL = {"run", "run_raw", "stream_image", "save_image"}
-"""What the methods of requests call."""
 RESOURCES = ("images", "albums", "keys", "webhooks", "accounts", "sessions")
 
 
@@ -42,8 +40,7 @@ def test_both_clients_have_the_same_methods() -> None:
     sync, asynchronous = public(Client), public(AsyncClient)
     assert set(sync) == set(asynchronous)
     for name, value in sync.items():
-        if name not in INTERNAL:
-            assert interface_of(value) == interface_of(asynchronous[name]), name
+        assert interface_of(value) == interface_of(asynchronous[name]), name
 
 
 @pytest.mark.parametrize("name", RESOURCES)
@@ -52,7 +49,7 @@ def test_both_clients_have_the_same_resources(name: str) -> None:
     sync, asynchronous = getattr(host.client(), name), getattr(host.async_client(), name)
     sync_names, async_names = public(type(sync)), public(type(asynchronous))
     assert set(sync_names) == set(async_names)
-    for method in set(sync_names) - INTERNAL:
+    for method in sync_names:
         assert interface_of(sync_names[method]) == interface_of(async_names[method]), f"{name}.{method}"
 
 
@@ -67,7 +64,7 @@ def test_every_public_method_has_a_docstring_and_a_return_annotation() -> None:
     host = FakeImageHost()
     with host.client() as created:
         for name in RESOURCES:
-            for method in set(public(type(getattr(created, name)))) - INTERNAL:
+            for method in public(type(getattr(created, name))):
                 bound = getattr(getattr(created, name), method)
                 assert inspect.getdoc(bound), f"{name}.{method}"
                 assert "Call[" not in str(inspect.signature(bound)), f"{name}.{method}"

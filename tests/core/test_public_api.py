@@ -90,6 +90,17 @@ def test_all_exported_names_exist_and_are_sorted(name: str) -> None:
         assert getattr(module, exported) is not None
 
 
+MOST_NAMES = 70
+SCREEN_LINES = 40
+
+
+def test_the_root_has_few_names_and_its_docstring_all_of_them_on_a_screen() -> None:
+    lines = inspect.cleandoc(imagehost_core.__doc__ or "").splitlines()
+    assert len(imagehost_core.__all__) <= MOST_NAMES
+    assert len(lines) <= SCREEN_LINES
+    assert set(imagehost_core.__all__) <= {word for line in lines for word in line.split()}
+
+
 def test_an_unknown_name_of_the_root_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'imagehost_core' has no attribute 'nothing'"):
         getattr(imagehost_core, "nothing")  # noqa: B009 - a checker would report the attribute

@@ -16,7 +16,8 @@ import pytest
 from tests.faults.conftest import NO_LIMITS, client_of, stored_ids
 from tests.waiting import PATIENCE
 
-from imagehost_core import Finding, ImageHost
+from imagehost_core import ImageHost
+from imagehost_core.maintenance.check.findings import Finding
 from imagehost_core.testing import make_image
 from imagehost_server.testing import running
 

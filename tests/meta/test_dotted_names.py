@@ -214,7 +214,7 @@ OWNERS: dict[str, tuple[type, ...]] = {
     "blob": (ImageBlob,),
     "client": (Client,),
     "clock": (FrozenClock,),
-    "delivery": (imagehost_core.WebhookDelivery, models.WebhookDelivery),
+    "delivery": (imagehost_core.models.WebhookDelivery, models.WebhookDelivery),
     "error": (imagehost_client.ImageHostError,),
     "host": (imagehost_core.ImageHost, FakeImageHost),
     "image": (imagehost_core.Image, models.Image),

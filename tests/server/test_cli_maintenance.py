@@ -20,9 +20,9 @@ from click.testing import CliRunner, Result
 from tests.open_host import open_host
 from tests.waiting import PATIENCE
 
-from imagehost_core import GarbageReport
 from imagehost_core.coordination.locks import LockManager
 from imagehost_core.maintenance.check.findings import FindingKind
+from imagehost_core.maintenance.garbage import GarbageReport
 from imagehost_core.storage.layout import DataLayout
 from imagehost_core.testing import make_image
 from imagehost_server.cli.common import counted

@@ -13,18 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.open_host import open_host
 
-from imagehost_core import (
-    AccountLimits,
-    AccountRef,
-    ConflictError,
-    ForbiddenError,
-    ImageHost,
-    NotFoundError,
-    Role,
-    ValidationError,
-)
-from imagehost_core.models import own_limits
+from imagehost_core import ConflictError, ForbiddenError, ImageHost, NotFoundError, Role, ValidationError
+from imagehost_core.models import AccountLimits, own_limits
 from imagehost_core.services.accounts import LIMITS, MAX_LIMIT
+from imagehost_core.services.references import AccountRef
 from imagehost_core.testing import FrozenClock
 
 

@@ -7,16 +7,9 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from imagehost_core import (
-    ConflictError,
-    ImageHost,
-    NotFoundError,
-    Session,
-    SessionWithToken,
-    UnauthorizedError,
-)
+from imagehost_core import ConflictError, ImageHost, NotFoundError, Session, UnauthorizedError
 from imagehost_core.authorization import SessionRequirement, authorize
-from imagehost_core.models import ALL_SCOPES
+from imagehost_core.models import ALL_SCOPES, SessionWithToken
 from imagehost_core.services import sessions
 from imagehost_core.testing import FrozenClock
 from imagehost_core.tokens import token_hash

@@ -13,8 +13,8 @@ import pytest
 from attrs import frozen
 from PIL import Image as PILImage
 
-from imagehost_core import Finding, Image, ImageHost, Settings
-from imagehost_core.maintenance.check.findings import FindingKind
+from imagehost_core import Image, ImageHost, Settings
+from imagehost_core.maintenance.check.findings import Finding, FindingKind
 from imagehost_core.settings import RenderingSettings, WebhookSettings
 from imagehost_core.testing import make_image, shared_executor
 

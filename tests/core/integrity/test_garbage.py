@@ -19,9 +19,10 @@ from tests.core.integrity.test_findings import (
     add_variants_without_image,
 )
 
-from imagehost_core import GarbageReport, ImageHost
+from imagehost_core import ImageHost
 from imagehost_core._util.clock import utc_now
 from imagehost_core.ids import ImageId
+from imagehost_core.maintenance.garbage import GarbageReport
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.storage import DataLayout
 

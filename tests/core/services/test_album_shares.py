@@ -12,7 +12,6 @@ from tests.core.services.conftest import ONE_WORKER, Stores
 
 from imagehost_core import (
     Album,
-    AlbumShare,
     ForbiddenError,
     Image,
     ImageHost,
@@ -22,6 +21,7 @@ from imagehost_core import (
     ValidationError,
 )
 from imagehost_core.ids import delivery_not_found_text
+from imagehost_core.models import AlbumShare
 from imagehost_core.services.albums import MAX_SHARES
 from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.settings import DeliverySettings

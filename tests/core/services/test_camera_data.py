@@ -12,7 +12,8 @@ from tests.core.headers.test_headers_place import NAME_FILES, POSITION_FILES
 from tests.core.services.conftest import ONE_WORKER
 from tests.open_host import open_host
 
-from imagehost_core import CameraData, ImageHost
+from imagehost_core import ImageHost
+from imagehost_core.headers.camera import CameraData
 from imagehost_core.settings import StorageSettings
 from imagehost_core.uploads import UploadFormat
 

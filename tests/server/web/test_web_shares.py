@@ -18,7 +18,8 @@ from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 from tests.server.web.test_web_gallery import Tags
 from tests.waiting import PATIENCE
 
-from imagehost_core import Album, AlbumShare, Image, ImageHost
+from imagehost_core import Album, Image, ImageHost
+from imagehost_core.models import AlbumShare
 from imagehost_core.settings import LimitSettings
 from imagehost_core.testing import make_image
 from imagehost_server.auth.cookies import SHARE_COOKIE

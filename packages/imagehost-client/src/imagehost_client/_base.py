@@ -162,13 +162,13 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
         driver = self._connect(transport, http_client)
         if double is not None:
             use_clock(double, self.environment, driver)
-        self.bind_resources()
+        self._bind_resources()
 
     def _connect(self, transport: TransportT | None, http_client: HttpT | None) -> Sleeper:
         """Create the driver, and return it."""
         raise NotImplementedError
 
-    def bind_resources(self) -> None:
+    def _bind_resources(self) -> None:
         """Create the resources of this client."""
 
     def _upload_batch(self, batch: Batch) -> UploadsT:
@@ -267,7 +267,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
             extra_query=config.extra_query if extra_query is UNSET else {**config.extra_query, **extra_query},
         )
         other.owns_http_client = False
-        other.bind_resources()
+        other._bind_resources()  # noqa: SLF001 (its own class)
         return other
 
     def image_url(self, image: ImageRef | ImageRow, **params: Unpack[TransformParams]) -> str:

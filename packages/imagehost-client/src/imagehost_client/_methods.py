@@ -28,32 +28,32 @@ R = TypeVar("R", bound=Result)
 class CallRunner(Protocol):
     """An object that runs calls synchronously: `Client`."""
 
-    def run(self, call: Call[T], /) -> T:
+    def _run(self, call: Call[T], /) -> T:
         """Run a call, and return its result."""
 
-    def run_raw(self, call: Call[T], /) -> RawResponse[T]:
+    def _run_raw(self, call: Call[T], /) -> RawResponse[T]:
         """Run a call, and return its response."""
 
-    def stream_image(self, download: ImageDownload, /) -> ImageStream:
+    def _stream_image(self, download: ImageDownload, /) -> ImageStream:
         """Return the bytes of an image as they arrive."""
 
-    def save_image(self, download: ImageDownload, /) -> DownloadedImage:
+    def _save_image(self, download: ImageDownload, /) -> DownloadedImage:
         """Write the bytes of an image to a file."""
 
 
 class AsyncCallRunner(Protocol):
     """An object that runs calls on an event loop: `AsyncClient`."""
 
-    def run(self, call: Call[T], /) -> Coroutine[None, None, T]:
+    def _run(self, call: Call[T], /) -> Coroutine[None, None, T]:
         """Run a call, and return its result."""
 
-    def run_raw(self, call: Call[T], /) -> Coroutine[None, None, RawResponse[T]]:
+    def _run_raw(self, call: Call[T], /) -> Coroutine[None, None, RawResponse[T]]:
         """Run a call, and return its response."""
 
-    def stream_image(self, download: ImageDownload, /) -> AsyncImageStream:
+    def _stream_image(self, download: ImageDownload, /) -> AsyncImageStream:
         """Return the bytes of an image as they arrive."""
 
-    def save_image(self, download: ImageDownload, /) -> Coroutine[None, None, DownloadedImage]:
+    def _save_image(self, download: ImageDownload, /) -> Coroutine[None, None, DownloadedImage]:
         """Write the bytes of an image to a file."""
 
 
@@ -61,7 +61,7 @@ class Owner(Protocol):
     """An object with methods: `Client`, or one of its resources."""
 
     @property
-    def runner(self) -> CallRunner:
+    def _runner(self) -> CallRunner:
         """The client."""
 
 
@@ -69,7 +69,7 @@ class AsyncOwner(Protocol):
     """An object with methods: `AsyncClient`, or one of its resources."""
 
     @property
-    def runner(self) -> AsyncCallRunner:
+    def _runner(self) -> AsyncCallRunner:
         """The client."""
 
 
@@ -154,7 +154,11 @@ class Operation(Method[P, Call[T]], Generic[P, T]):
     ) -> AsyncBoundMethod[P, T, RawResponse[T]]: ...
     def __get__(self, instance: Owner | AsyncOwner | None, owner: type[object]) -> Any:
         """Return the method of a client or a resource."""
-        return self if instance is None else self.bind(instance, instance.runner.run, instance.runner.run_raw)
+        return (
+            self
+            if instance is None
+            else self.bind(instance, instance._runner._run, instance._runner._run_raw)
+        )
 
 
 class BulkOperation(Method[P, Calls[R]], Generic[P, R]):
@@ -176,18 +180,18 @@ class BulkOperation(Method[P, Calls[R]], Generic[P, R]):
             return self
 
         def run(calls: Calls[R]) -> tuple[R, ...]:
-            return tuple(item for call in calls for item in instance.runner.run(call).items)
+            return tuple(item for call in calls for item in instance._runner._run(call).items)
 
         def run_raw(calls: Calls[R]) -> tuple[object, ...]:
-            return tuple(instance.runner.run_raw(call) for call in calls)
+            return tuple(instance._runner._run_raw(call) for call in calls)
 
         async def async_run(calls: Calls[R]) -> tuple[R, ...]:
-            return tuple([item for call in calls for item in (await instance.runner.run(call)).items])
+            return tuple([item for call in calls for item in (await instance._runner._run(call)).items])
 
         async def async_run_raw(calls: Calls[R]) -> tuple[object, ...]:
-            return tuple([await instance.runner.run_raw(call) for call in calls])
+            return tuple([await instance._runner._run_raw(call) for call in calls])
 
-        if inspect.iscoroutinefunction(instance.runner.run):
+        if inspect.iscoroutinefunction(instance._runner._run):
             return self.bind(instance, async_run, async_run_raw)
         return self.bind(instance, run, run_raw)
 
@@ -214,9 +218,9 @@ class Listing(Method[P, Call[Page[T]]], Generic[P, T]):
         if instance is None:
             return self
         pager: Callable[..., object] = (
-            AsyncPager if inspect.iscoroutinefunction(instance.runner.run) else Pager
+            AsyncPager if inspect.iscoroutinefunction(instance._runner._run) else Pager
         )
-        return self.bind(instance, partial(pager, instance.runner.run), instance.runner.run_raw)
+        return self.bind(instance, partial(pager, instance._runner._run), instance._runner._run_raw)
 
     def result(self, call: str) -> str:
         """Return the method's return annotation for the function's."""
@@ -234,7 +238,7 @@ class StreamOperation(Method[P, ImageDownload], Generic[P]):
     def __get__(self, instance: AsyncOwner, owner: type[object]) -> Callable[P, AsyncImageStream]: ...
     def __get__(self, instance: Owner | AsyncOwner | None, owner: type[object]) -> Any:
         """Return the method of a client or a resource."""
-        return self if instance is None else self.bind(instance, instance.runner.stream_image)
+        return self if instance is None else self.bind(instance, instance._runner._stream_image)
 
     def result(self, call: str) -> str:  # noqa: ARG002 - the return annotation does not depend on it
         """Return the method's return annotation."""
@@ -254,7 +258,7 @@ class DownloadOperation(Method[P, ImageDownload], Generic[P]):
     ) -> Callable[P, Coroutine[None, None, DownloadedImage]]: ...
     def __get__(self, instance: Owner | AsyncOwner | None, owner: type[object]) -> Any:
         """Return the method of a client or a resource."""
-        return self if instance is None else self.bind(instance, instance.runner.save_image)
+        return self if instance is None else self.bind(instance, instance._runner._save_image)
 
     def result(self, call: str) -> str:  # noqa: ARG002 - the return annotation does not depend on it
         """Return the method's return annotation."""

@@ -44,7 +44,7 @@ class AsyncResource:
     """The base class of resources: the operations on one kind of record."""
 
     def __init__(self, client: AsyncClient) -> None:
-        self.runner = client
+        self._runner = client
 
 
 class AsyncImages(AsyncResource, ImageOperations):
@@ -115,11 +115,11 @@ class AsyncClient(BaseClient["httpx2.AsyncBaseTransport", "httpx2.AsyncClient", 
         return self._driver
 
     @property
-    def runner(self) -> AsyncClient:
+    def _runner(self) -> AsyncClient:
         """The client, as its resources have it."""
         return self
 
-    def bind_resources(self) -> None:
+    def _bind_resources(self) -> None:
         """Create the resources of this client."""
         self.images = AsyncImages(self)
         self.albums = AsyncAlbums(self)
@@ -128,19 +128,19 @@ class AsyncClient(BaseClient["httpx2.AsyncBaseTransport", "httpx2.AsyncClient", 
         self.accounts = AsyncAccounts(self)
         self.sessions = AsyncSessions(self)
 
-    async def run(self, call: Call[T], /) -> T:
+    async def _run(self, call: Call[T], /) -> T:
         """Run a call, and return its result."""
         return await self._driver.run(exchange(call, self.config, self.environment))
 
-    async def run_raw(self, call: Call[T], /) -> RawResponse[T]:
+    async def _run_raw(self, call: Call[T], /) -> RawResponse[T]:
         """Run a call, and return its response."""
         return await self._driver.run(raw_exchange(call, self.config, self.environment))
 
-    def stream_image(self, download: ImageDownload, /) -> AsyncImageStream:
+    def _stream_image(self, download: ImageDownload, /) -> AsyncImageStream:
         """Return the bytes of an image as they arrive."""
         return AsyncImageStream(self._driver, Transfer(download, self.config, self.environment))
 
-    async def save_image(self, download: ImageDownload, /) -> DownloadedImage:
+    async def _save_image(self, download: ImageDownload, /) -> DownloadedImage:
         """Write the bytes of an image to a file."""
         return await save_async(self._driver, Transfer(download, self.config, self.environment))
 

@@ -45,7 +45,7 @@ class Resource:
     """The base class of resources: the operations on one kind of record."""
 
     def __init__(self, client: Client) -> None:
-        self.runner = client
+        self._runner = client
 
 
 class Images(Resource, ImageOperations):
@@ -116,11 +116,11 @@ class Client(BaseClient["httpx2.BaseTransport", "httpx2.Client", "UploadIterator
         return self._driver
 
     @property
-    def runner(self) -> Client:
+    def _runner(self) -> Client:
         """The client, as its resources have it."""
         return self
 
-    def bind_resources(self) -> None:
+    def _bind_resources(self) -> None:
         """Create the resources of this client."""
         self.images = Images(self)
         self.albums = Albums(self)
@@ -129,19 +129,19 @@ class Client(BaseClient["httpx2.BaseTransport", "httpx2.Client", "UploadIterator
         self.accounts = Accounts(self)
         self.sessions = Sessions(self)
 
-    def run(self, call: Call[T], /) -> T:
+    def _run(self, call: Call[T], /) -> T:
         """Run a call, and return its result."""
         return self._driver.run(exchange(call, self.config, self.environment))
 
-    def run_raw(self, call: Call[T], /) -> RawResponse[T]:
+    def _run_raw(self, call: Call[T], /) -> RawResponse[T]:
         """Run a call, and return its response."""
         return self._driver.run(raw_exchange(call, self.config, self.environment))
 
-    def stream_image(self, download: ImageDownload, /) -> ImageStream:
+    def _stream_image(self, download: ImageDownload, /) -> ImageStream:
         """Return the bytes of an image as they arrive."""
         return ImageStream(self._driver, Transfer(download, self.config, self.environment))
 
-    def save_image(self, download: ImageDownload, /) -> DownloadedImage:
+    def _save_image(self, download: ImageDownload, /) -> DownloadedImage:
         """Write the bytes of an image to a file."""
         return save(self._driver, Transfer(download, self.config, self.environment))
 

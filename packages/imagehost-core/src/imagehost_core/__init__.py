@@ -11,9 +11,24 @@ with ImageHost.open("data") as host:
     thumb = host.render(image.id, "w=200&h=200&fit=cover&fm=webp")
 ```
 
-`transform`, `limits`, `lists`, `events`, `uploads`, `webhooks` and `settings` are pure functions and values,
-and can be used alone. Names are imported from their modules on first use (PEP 562), so that these load
-neither Pillow nor SQLite. What is not named here is imported from its own module.
+```text
+open a host           ImageHost Settings restore BlobStore LocalBlobStore MemoryBlobStore
+render without a host render inspect Rendered ImageExecutor
+serve images          delivery_app delivery_wsgi_app
+records               Image Album Account ApiKey Session Webhook Page Event CameraData
+types of values       Format Fit Role Scope ImageSort Owner ImageRef UploadSource
+types of keywords     UploadKeywords TransformKeywords PageKeywords ImageListKeywords PictureKeywords
+                      SrcsetKeywords ImageChanges AccountChanges KeyChanges WebhookChanges
+rules alone           parse_transform plan Transform Plan Size AUTO Auto UploadOptions decide
+errors                ImageHostError BadRequestError ValidationError NotFoundError ConflictError
+                      UnauthorizedError ForbiddenError PayloadTooLargeError UnsupportedMediaTypeError
+                      InsufficientStorageError RateLimitError UnavailableError InternalError
+errors of a host      InstallationError BaseUrlError HostClosedError
+times                 utc_now to_rfc3339
+```
+
+Records that programs only receive are in `imagehost_core.models`. Names are imported from their modules on
+first use (PEP 562): the rules load neither Pillow nor SQLite.
 """
 
 from importlib import import_module
@@ -23,103 +38,109 @@ _EXPORTS = {
     "_util.clock": "to_rfc3339 utc_now",
     "delivery_app": "delivery_app delivery_wsgi_app",
     "errors": """
-        BadRequestError BaseUrlError ConflictError FieldError ForbiddenError HostClosedError
-        ImageHostError InstallationError InsufficientStorageError InternalError NotFoundError
-        PayloadTooLargeError RateLimitError UnauthorizedError UnavailableError
-        UnsupportedMediaTypeError ValidationError
+        BadRequestError BaseUrlError ConflictError ForbiddenError HostClosedError ImageHostError
+        InstallationError InsufficientStorageError InternalError NotFoundError PayloadTooLargeError
+        RateLimitError UnauthorizedError UnavailableError UnsupportedMediaTypeError ValidationError
     """,
     "events": "Event",
     "formats": "Format",
     "headers.camera": "CameraData",
     "host": "ImageHost",
-    "limits": "Decision decide",
+    "limits": "decide",
     "lists": "ImageListKeywords ImageSort PageKeywords",
-    "maintenance.check.findings": "Finding",
-    "maintenance.garbage": "GarbageReport",
     "maintenance.restore": "restore",
     "markup": "PictureKeywords SrcsetKeywords",
-    "models": """
-        Account AccountLimits AccountOverview AccountUsage Album AlbumShare ApiKey ApiKeyWithToken
-        DeliveryStatus Image ImageChanges ImageInfo Links Page Principal PublicAlbum Role Scope Session
-        SessionWithToken UrlBuilder Webhook WebhookDelivery WebhookWithSecret
-    """,
-    "services.rendering": "Rendered",
+    "models": "Account Album ApiKey Image ImageChanges Page Rendered Role Scope Session Webhook",
     "services.accounts": "AccountChanges",
     "services.keys": "KeyChanges",
-    "services.webhooks": "WebhookChanges",
-    "services.references": "AccountRef AlbumRef DeliveryRef ImageRef KeyRef Owner SessionRef WebhookRef",
+    "services.references": "ImageRef Owner",
     "services.standalone": "inspect render",
     "services.upload": "UploadSource",
+    "services.webhooks": "WebhookChanges",
     "settings": "Settings",
     "storage": "BlobStore LocalBlobStore MemoryBlobStore",
-    "workers.executor": "ImageExecutor",
     "transform": "AUTO Auto Fit Plan Size Transform TransformKeywords parse_transform plan",
     "uploads": "UploadKeywords UploadOptions",
+    "workers.executor": "ImageExecutor",
 }
 """The names that the package exports, by their module; each is imported on its first use."""
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 
 if TYPE_CHECKING:
-    # isort: off
     from imagehost_core._util.clock import to_rfc3339, utc_now
     from imagehost_core.delivery_app import delivery_app, delivery_wsgi_app
     from imagehost_core.errors import (
-        BadRequestError, BaseUrlError, ConflictError, FieldError, ForbiddenError, HostClosedError,
-        ImageHostError, InstallationError, InsufficientStorageError, InternalError, NotFoundError,
+        BadRequestError,
+        BaseUrlError,
+        ConflictError,
+        ForbiddenError,
+        HostClosedError,
+        ImageHostError,
+        InstallationError,
+        InsufficientStorageError,
+        InternalError,
+        NotFoundError,
         PayloadTooLargeError,
-        RateLimitError, UnauthorizedError, UnavailableError, UnsupportedMediaTypeError,
+        RateLimitError,
+        UnauthorizedError,
+        UnavailableError,
+        UnsupportedMediaTypeError,
         ValidationError,
-    )  # fmt: skip
+    )
     from imagehost_core.events import Event
     from imagehost_core.formats import Format
     from imagehost_core.headers.camera import CameraData
     from imagehost_core.host import ImageHost
-    from imagehost_core.limits import Decision, decide
+    from imagehost_core.limits import decide
     from imagehost_core.lists import ImageListKeywords, ImageSort, PageKeywords
-    from imagehost_core.maintenance.check.findings import Finding
-    from imagehost_core.maintenance.garbage import GarbageReport
     from imagehost_core.maintenance.restore import restore
     from imagehost_core.markup import PictureKeywords, SrcsetKeywords
     from imagehost_core.models import (
-        Account, AccountLimits, AccountOverview, AccountUsage, Album, AlbumShare, ApiKey, ApiKeyWithToken,
-        DeliveryStatus, Image, ImageChanges, ImageInfo, Links, Page, Principal, PublicAlbum, Role, Scope,
-        Session, SessionWithToken, UrlBuilder, Webhook, WebhookDelivery, WebhookWithSecret,
-    )  # fmt: skip
-    from imagehost_core.services.rendering import Rendered
+        Account,
+        Album,
+        ApiKey,
+        Image,
+        ImageChanges,
+        Page,
+        Rendered,
+        Role,
+        Scope,
+        Session,
+        Webhook,
+    )
     from imagehost_core.services.accounts import AccountChanges
     from imagehost_core.services.keys import KeyChanges
-    from imagehost_core.services.webhooks import WebhookChanges
-    from imagehost_core.services.references import (
-        AccountRef, AlbumRef, DeliveryRef, ImageRef, KeyRef, Owner, SessionRef, WebhookRef,
-    )  # fmt: skip
+    from imagehost_core.services.references import ImageRef, Owner
     from imagehost_core.services.standalone import inspect, render
     from imagehost_core.services.upload import UploadSource
+    from imagehost_core.services.webhooks import WebhookChanges
     from imagehost_core.settings import Settings
     from imagehost_core.storage import BlobStore, LocalBlobStore, MemoryBlobStore
-    from imagehost_core.workers.executor import ImageExecutor
     from imagehost_core.transform import (
-        AUTO, Auto, Fit, Plan, Size, Transform, TransformKeywords, parse_transform, plan,
-    )  # fmt: skip
+        AUTO,
+        Auto,
+        Fit,
+        Plan,
+        Size,
+        Transform,
+        TransformKeywords,
+        parse_transform,
+        plan,
+    )
     from imagehost_core.uploads import UploadKeywords, UploadOptions
-    # isort: on
+    from imagehost_core.workers.executor import ImageExecutor
 
 __all__ = [
-    "AUTO", "Account", "AccountChanges", "AccountLimits", "AccountOverview", "AccountRef", "AccountUsage",
-    "Album", "AlbumRef", "AlbumShare", "ApiKey", "ApiKeyWithToken", "Auto", "BadRequestError", "BaseUrlError",
-    "BlobStore", "CameraData", "ConflictError", "Decision", "DeliveryRef", "DeliveryStatus", "Event",
-    "FieldError", "Finding", "Fit", "ForbiddenError", "Format", "GarbageReport",
-    "HostClosedError",
-    "Image", "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError", "ImageInfo",
-    "ImageListKeywords", "ImageRef", "ImageSort", "InstallationError",
-    "InsufficientStorageError", "InternalError",
-    "KeyChanges", "KeyRef", "Links", "LocalBlobStore", "MemoryBlobStore",
-    "NotFoundError", "Owner", "Page", "PageKeywords", "PayloadTooLargeError", "PictureKeywords", "Plan",
-    "Principal", "PublicAlbum", "RateLimitError", "Rendered", "Role", "Scope", "Session", "SessionRef",
-    "SessionWithToken", "Settings", "Size", "SrcsetKeywords", "Transform", "TransformKeywords",
-    "UnauthorizedError", "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords",
-    "UploadOptions", "UploadSource", "UrlBuilder", "ValidationError", "Webhook", "WebhookChanges",
-    "WebhookDelivery", "WebhookRef", "WebhookWithSecret", "decide", "delivery_app",
-    "delivery_wsgi_app", "inspect", "parse_transform", "plan", "render", "restore", "to_rfc3339", "utc_now",
+    "AUTO", "Account", "AccountChanges", "Album", "ApiKey", "Auto", "BadRequestError", "BaseUrlError",
+    "BlobStore", "CameraData", "ConflictError", "Event", "Fit", "ForbiddenError", "Format", "HostClosedError",
+    "Image", "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError", "ImageListKeywords", "ImageRef",
+    "ImageSort", "InstallationError", "InsufficientStorageError", "InternalError", "KeyChanges",
+    "LocalBlobStore", "MemoryBlobStore", "NotFoundError", "Owner", "Page", "PageKeywords",
+    "PayloadTooLargeError", "PictureKeywords", "Plan", "RateLimitError", "Rendered", "Role", "Scope",
+    "Session", "Settings", "Size", "SrcsetKeywords", "Transform", "TransformKeywords", "UnauthorizedError",
+    "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords", "UploadOptions", "UploadSource",
+    "ValidationError", "Webhook", "WebhookChanges", "decide", "delivery_app", "delivery_wsgi_app",
+    "inspect", "parse_transform", "plan", "render", "restore", "to_rfc3339", "utc_now",
 ]  # fmt: skip
 
 

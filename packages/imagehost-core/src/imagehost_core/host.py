@@ -37,7 +37,7 @@ from imagehost_core.markup import (
     srcset,
     variant_url,
 )
-from imagehost_core.models import AccountOverview, Image, Page, Principal, Quota, UrlBuilder
+from imagehost_core.models import AccountOverview, Image, Page, Principal, Quota, Rendered, UrlBuilder
 from imagehost_core.observer import Observer, ignore
 from imagehost_core.services.access import SigningKeys
 from imagehost_core.services.accounts import AccountService
@@ -50,7 +50,7 @@ from imagehost_core.services.images import ImageService
 from imagehost_core.services.keys import KeyService
 from imagehost_core.services.rate_limiter import RateLimiter
 from imagehost_core.services.references import AlbumRef, ImageRef, Owner, image_id_of
-from imagehost_core.services.rendering import Rendered, RenderingService
+from imagehost_core.services.rendering import RenderingService
 from imagehost_core.services.sessions import SessionService
 from imagehost_core.services.signed_urls import UrlSigner
 from imagehost_core.services.unit_of_work import Subscriber

@@ -5,15 +5,18 @@ Images know their URLs, which a `UrlBuilder` makes of the configured `base_url` 
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from html import escape
-from typing import Generic, Literal, TypedDict, TypeVar
+from typing import ClassVar, Generic, Literal, TypedDict, TypeVar
 
-from attrs import asdict, field, frozen
+from attrs import asdict, field, fields, frozen, has
 from attrs.validators import ge, optional
 
+from imagehost_core._util.clock import to_rfc3339
 from imagehost_core.errors import BaseUrlError
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import (
@@ -29,6 +32,52 @@ from imagehost_core.ids import (
 )
 
 T = TypeVar("T")
+
+
+class Record:
+    """The base class of records, which can be shown as JSON."""
+
+    __slots__ = ()
+    _INTERNAL: ClassVar = frozenset({"account_id"})
+    """Members that the HTTP interface does not have."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the record as the JSON object of the HTTP interface.
+
+        Times are in RFC 3339, bytes in base64. Tokens and secrets are included.
+        """
+        return {name: _to_json(getattr(self, name)) for name in _json_members(type(self))}
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the record as the text of a JSON object, as `to_dict` does.
+
+        Args:
+            indent: The number of spaces of each level; `None` for one line.
+        """
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+
+
+def _json_members(kind: type[Record]) -> list[str]:
+    """Return the names of the fields and properties of a record that the HTTP interface has."""
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    for base in kind.__mro__:
+        names += (name for name, value in vars(base).items() if isinstance(value, property))
+    return [name for name in names if name not in kind._INTERNAL]  # noqa: SLF001
+
+
+def _to_json(value: object) -> object:
+    if isinstance(value, Record):
+        return value.to_dict()
+    kind = type(value)
+    if has(kind):
+        return {each.name: _to_json(getattr(value, each.name)) for each in fields(kind)}
+    if isinstance(value, tuple):
+        return [_to_json(item) for item in value]
+    if isinstance(value, datetime):
+        return to_rfc3339(value)
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return str(value) if isinstance(value, StrEnum) else value
 
 
 class Scope(StrEnum):
@@ -94,7 +143,7 @@ class AccountLimits:
 
 
 @frozen(kw_only=True)
-class Account:
+class Account(Record):
     """A user of the host, the owner of images, albums, keys and webhooks.
 
     Attributes:
@@ -106,6 +155,8 @@ class Account:
         limits: The limits that differ from the host's.
         quota_bytes: The quota of masters in bytes; `None` is the host's, and 0 is unlimited.
     """
+
+    _INTERNAL = frozenset({"is_active_operator", "suspended_at"})
 
     id: AccountId
     name: str
@@ -132,7 +183,7 @@ def own_limits(account: Account) -> dict[str, int | None]:
 
 
 @frozen(kw_only=True)
-class ImageInfo:
+class ImageInfo(Record):
     """The properties of an image file, from its headers.
 
     Attributes:
@@ -276,7 +327,7 @@ _MARKUP = str.maketrans({char: f"\\{char}" for char in "\\`*_~|[]()!<>&"})
 
 
 @frozen(kw_only=True, cache_hash=True)
-class Image:
+class Image(Record):
     """An uploaded image.
 
     Attributes:
@@ -303,6 +354,8 @@ class Image:
         derivative_checksums: The CRC-32 of the file of each; empty if none was recorded.
         urls: The builder of the URLs of the host that has the image.
     """
+
+    _INTERNAL = frozenset({"account_id", "derivative_checksums", "derivatives", "urls"})
 
     id: ImageId
     account_id: AccountId
@@ -351,6 +404,15 @@ class Image:
         """Whether the image has more than one frame."""
         return self.frames > 1
 
+    def _repr_html_(self) -> str | None:
+        """Return the HTML with which notebooks display the image; `None` if the host has no base URL."""
+        if not self.urls:
+            return None
+        url = escape(self.urls.image(self))
+        thumb_url = escape(self.urls.thumb(self))
+        text = escape(self.description or self.id)
+        return f'<a href="{url}" title="{text}"><img src="{thumb_url}" alt="{text}" loading="lazy"></a>'
+
 
 class ImageChanges(TypedDict, total=False):
     """The fields of an image that can be updated; a field that is left out keeps its value.
@@ -363,6 +425,28 @@ class ImageChanges(TypedDict, total=False):
     is_public: bool
     filename: str
     images_public: bool
+
+
+@frozen(kw_only=True)
+class Rendered(Record):
+    """A rendered image.
+
+    Attributes:
+        data: The encoded bytes.
+        media_type: The media type, such as `image/webp`.
+        width: Pixels.
+        height: Pixels.
+        etag: A strong entity tag, quoted (RFC 9110, section 8.8.3).
+        not_modified: Whether the image has the entity tag of `if_none_match`. Then `data` and `media_type`
+            are empty, and `width` and `height` are 0.
+    """
+
+    data: bytes = field(repr=lambda data: f"<{len(data)} bytes>")
+    media_type: str
+    width: int = 0
+    height: int = 0
+    etag: str
+    not_modified: bool = False
 
 
 class BulkStatus(StrEnum):
@@ -391,7 +475,7 @@ class BulkError:
 
 
 @frozen(kw_only=True)
-class BulkResult:
+class BulkResult(Record):
     """The outcome for one image of `update_many` or `delete_many`.
 
     Attributes:
@@ -409,7 +493,7 @@ class BulkResult:
 
 
 @frozen(kw_only=True)
-class SignedUrl:
+class SignedUrl(Record):
     """A delivery URL that needs no token until it expires.
 
     Attributes:
@@ -433,7 +517,7 @@ class SignedImageUrl(SignedUrl):
 
 
 @frozen(kw_only=True)
-class Deleted:
+class Deleted(Record):
     """The result of a deletion.
 
     Attributes:
@@ -446,7 +530,7 @@ class Deleted:
 
 
 @frozen(kw_only=True)
-class Album:
+class Album(Record):
     """A group of images of one account.
 
     Attributes:
@@ -461,6 +545,8 @@ class Album:
         created_at: The creation time, in UTC.
         updated_at: The time of the last change of the record or the membership, in UTC.
     """
+
+    _INTERNAL = frozenset({"account_id", "cover"})
 
     id: AlbumId
     account_id: AccountId
@@ -485,7 +571,7 @@ class Album:
 
 
 @frozen(kw_only=True)
-class DeletedAlbum:
+class DeletedAlbum(Record):
     """The result of deleting an album.
 
     Attributes:
@@ -524,7 +610,7 @@ class Member:
 
 
 @frozen(kw_only=True)
-class Membership:
+class Membership(Record):
     """The result of `add_images` and `remove_images`.
 
     Attributes:
@@ -542,7 +628,7 @@ class Membership:
 
 
 @frozen(kw_only=True)
-class AlbumShare:
+class AlbumShare(Record):
     """A share link of an album: who has it sees the album and its images, also the private ones.
 
     Attributes:
@@ -553,6 +639,8 @@ class AlbumShare:
         password_hash: The argon2id hash of the password that the page requires, or `None`.
         token: The secret in the link; `None` except of a new share.
     """
+
+    _INTERNAL = frozenset({"album_id", "password_hash"})
 
     id: ShareId
     album_id: AlbumId
@@ -572,7 +660,7 @@ def _sorted_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
 
 
 @frozen(kw_only=True)
-class ApiKey:
+class ApiKey(Record):
     """An API key of an account, without its token.
 
     Attributes:
@@ -606,7 +694,7 @@ class ApiKeyWithToken(ApiKey):
 
 
 @frozen(kw_only=True)
-class Session:
+class Session(Record):
     """A session of a signed-in user, without its token.
 
     Attributes:
@@ -629,7 +717,7 @@ class Session:
 
 
 @frozen(kw_only=True)
-class SessionWithToken:
+class SessionWithToken(Record):
     """A new session with its token, which cannot be retrieved later.
 
     Attributes:
@@ -691,7 +779,7 @@ class RateLimitWindow:
 
 
 @frozen(kw_only=True)
-class AccountOverview:
+class AccountOverview(Record):
     """An account with its usage, quota and rate limits.
 
     Attributes:
@@ -716,7 +804,7 @@ class DeliveryStatus(StrEnum):
 
 
 @frozen(kw_only=True)
-class Webhook:
+class Webhook(Record):
     """An endpoint that receives events.
 
     Attributes:
@@ -748,7 +836,7 @@ class WebhookWithSecret(Webhook):
 
 
 @frozen(kw_only=True)
-class WebhookDelivery:
+class WebhookDelivery(Record):
     """The delivery of one event to one webhook.
 
     Attributes:
@@ -807,7 +895,7 @@ class Principal:
 
 
 @frozen(kw_only=True)
-class PublicAlbum:
+class PublicAlbum(Record):
     """An album as the gallery shows it.
 
     Attributes:
@@ -817,6 +905,8 @@ class PublicAlbum:
         image_count: The number of public images in the album.
         cover: The newest public image in the album, or `None`.
     """
+
+    _INTERNAL = frozenset({"cover"})
 
     id: AlbumId
     name: str
@@ -836,7 +926,7 @@ class PublicAlbum:
 
 
 @frozen
-class Page(Generic[T]):
+class Page(Record, Generic[T]):
     """A page of a list.
 
     Attributes:

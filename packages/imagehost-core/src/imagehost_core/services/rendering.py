@@ -51,28 +51,6 @@ from imagehost_core.workers.process import Worker
 log = logging.getLogger(__name__)
 
 
-@frozen(kw_only=True)
-class Rendered:
-    """A rendered image.
-
-    Attributes:
-        data: The encoded bytes.
-        media_type: The media type, such as `image/webp`.
-        width: Pixels.
-        height: Pixels.
-        etag: A strong entity tag, quoted (RFC 9110, section 8.8.3).
-        not_modified: Whether the image has the entity tag of `if_none_match`. Then `data` and `media_type`
-            are empty, and `width` and `height` are 0.
-    """
-
-    data: bytes = field(repr=lambda data: f"<{len(data)} bytes>")
-    media_type: str
-    width: int = 0
-    height: int = 0
-    etag: str
-    not_modified: bool = False
-
-
 @frozen
 class RenderSource:
     """The stored file that a variant is rendered from.

@@ -15,11 +15,11 @@ from imagehost_core.formats import FORMATS, SNIFF_BYTES, detect
 from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.scanner import scan
 from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
-from imagehost_core.models import ImageInfo
+from imagehost_core.models import ImageInfo, Rendered
 from imagehost_core.pixels import log_missing_native_modules
 from imagehost_core.pixels.render import render_upload
 from imagehost_core.pixels.source import TRANSPOSED
-from imagehost_core.services.rendering import Rendered, new_job
+from imagehost_core.services.rendering import new_job
 from imagehost_core.settings import DeliverySettings, RenderingSettings
 from imagehost_core.transform import (
     Size,

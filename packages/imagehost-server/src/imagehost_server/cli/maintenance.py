@@ -12,8 +12,7 @@ from pathlib import Path
 import attrs
 import click
 
-from imagehost_core import Finding
-from imagehost_core.maintenance.check.findings import CheckProgress, FindingKind
+from imagehost_core.maintenance.check.findings import CheckProgress, Finding, FindingKind
 from imagehost_core.maintenance.installation import adopt
 from imagehost_core.storage.layout import DataLayout
 from imagehost_server.cli.archives import json_option
