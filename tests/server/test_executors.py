@@ -16,6 +16,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.open_host import open_host
 from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
@@ -55,7 +56,7 @@ SETTINGS = ServerSettings(
 
 @pytest.fixture(scope="module")
 def host() -> Iterator[ImageHost]:
-    with ImageHost.open(":memory:", settings=SETTINGS) as opened:
+    with open_host(settings=SETTINGS) as opened:
         yield opened
 
 
@@ -310,7 +311,7 @@ async def test_requests_that_wait_for_another_one_with_their_idempotency_key_hol
         body: Any = {"json": {"name": "x"}} if "albums" in path else {"files": {"image": make_image()}}
         statuses[(await client.post(path, headers=headers, **body)).status_code] += 1
 
-    with ImageHost.open(":memory:", settings=UNLIMITED) as host:
+    with open_host(settings=UNLIMITED) as host:
         owners = [host.accounts.get("admin"), host.accounts.create("other")]
         first, second = (
             {"Authorization": f"Bearer {host.keys.create(owner=owner).token}"} for owner in owners

@@ -14,11 +14,11 @@ import attrs
 import httpx2
 import pytest
 from PIL import Image
+from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.unusual_files import lossless_jpeg, png_chunks, with_bad_checksum
 from tests.waiting import PATIENCE
 
-from imagehost_core import ImageHost
 from imagehost_core.resources import ImageRecord
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import make_image
@@ -79,7 +79,7 @@ def test_images_have_the_time_at_which_their_request_was_complete_in_the_order_o
     )
     ticks = count()
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    host = ImageHost.open(":memory:", settings=settings, clock=lambda: start + timedelta(seconds=next(ticks)))
+    host = open_host(settings=settings, clock=lambda: start + timedelta(seconds=next(ticks)))
     token = host.keys.create(owner="admin").token
     with (
         serving(host, settings) as origin,

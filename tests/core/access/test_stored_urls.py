@@ -6,6 +6,7 @@ import json
 
 import attrs
 import pytest
+from tests.open_host import open_host
 
 from imagehost_core import ImageHost
 from imagehost_core.events import AlbumUpdated, ImageUploaded, deserialize_event
@@ -23,7 +24,7 @@ def test_pending_events_and_idempotent_responses_have_the_urls_of_the_day_on_whi
     host: ImageHost, cdn: str | None
 ) -> None:
     before = attrs.evolve(host.settings, base_url=OLD)
-    with ImageHost.open(host.path, settings=before) as old:
+    with open_host(host.path, settings=before) as old:
         account = old.accounts.create("mover")
         old.webhooks.create(owner=account, url="http://127.0.0.1:9/")
         image = old.upload(make_image(640, 480), owner=account, description=DESCRIPTION)
@@ -38,7 +39,7 @@ def test_pending_events_and_idempotent_responses_have_the_urls_of_the_day_on_whi
             )
             claim.complete(200, body.encode())
     after = attrs.evolve(before, base_url=NEW, cdn_url=cdn)
-    with ImageHost.open(host.path, settings=after) as new:
+    with open_host(host.path, settings=after) as new:
         leased = [each for each in new.webhooks.lease(100) if each.webhook.account_id == account.id]
         events = [deserialize_event(each.delivery.event_id, each.body) for each in leased]
         uploaded = next(event.data for event in events if isinstance(event, ImageUploaded))

@@ -22,6 +22,7 @@ from imagehost_core.ids import new_image_id
 from imagehost_core.maintenance.check.findings import CheckName, CheckProgress, FindingKind
 from imagehost_core.maintenance.integrity_queries import REFERENCES
 from imagehost_core.settings import RenderingSettings
+from imagehost_core.testing import shared_executor
 
 Plant = Callable[[DamagedDirectory], str]
 """Damages a data directory, and returns the id of the expected finding."""
@@ -374,7 +375,7 @@ def test_a_derivative_is_created_again_with_the_same_size(directory: DamagedDire
     assert finding.repair == "created from the master"
     with PILImage.open(derivative_of(directory)) as derivative:
         assert derivative.size == directory.photo.derivatives[0]
-    with ImageHost.open(directory.path, settings=SETTINGS) as host:
+    with ImageHost.open(directory.path, settings=SETTINGS, executor=shared_executor()) as host:
         assert host.images.get(directory.photo.id).derivatives == directory.photo.derivatives
         assert host.render(directory.photo.id, "w=500").width == 500
 
@@ -429,7 +430,7 @@ def test_derivatives_without_a_recorded_checksum_are_checked_for_existence(
     assert directory.check() == []
     delete_derivative(directory)
     assert directory.kinds(repair=True) == [FindingKind.DERIVATIVE_MISSING]
-    with ImageHost.open(directory.path, settings=SETTINGS) as host:
+    with ImageHost.open(directory.path, settings=SETTINGS, executor=shared_executor()) as host:
         image = host.images.get(directory.photo.id)
         assert len(image.derivative_checksums) == len(image.derivatives) > 0
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from attrs import evolve, frozen
+from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
 
@@ -50,7 +51,7 @@ class Site:
 @pytest.fixture
 def site() -> Iterator[Site]:
     clock = FrozenClock()
-    host = ImageHost.open(":memory:", settings=SETTINGS, clock=clock)
+    host = open_host(settings=SETTINGS, clock=clock)
     key = host.keys.create(owner="admin", scopes=["images:write"]).token
     headers = {"Authorization": f"Bearer {key}"}
     with (
@@ -196,7 +197,7 @@ def test_an_upload_whose_key_ends_when_the_image_is_stored_succeeds_without_the_
 
 def test_a_host_without_pages_has_no_such_urls() -> None:
     settings = evolve(SETTINGS, web=WebSettings(enabled=False))
-    host = ImageHost.open(":memory:", settings=settings)
+    host = open_host(settings=settings)
     headers = {"Authorization": f"Bearer {host.keys.create(owner='admin').token}"}
     with serving(host, settings) as origin, httpx2.Client(base_url=origin, headers=headers) as client:
         response = client.post("/v1/upload", files={"image": ("a.png", PNG)}, data={"delete_url": "1"})

@@ -68,7 +68,7 @@ def test_the_ids_in_a_feed_stay_when_the_site_moves_to_another_domain(tmp_path: 
     found = []
     for domain in ("old.example", "new.example"):
         settings = attrs.evolve(SETTINGS, base_url=f"https://{domain}/v1")
-        with ImageHost.open(tmp_path, settings=settings) as host:
+        with open_host(tmp_path, settings=settings) as host:
             if domain == "old.example":
                 album = host.albums.create("Trip", owner="admin")
                 host.upload(make_image(64, 48), owner="admin", album_id=album.id)

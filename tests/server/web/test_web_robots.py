@@ -10,6 +10,7 @@ import pytest
 from attrs import evolve
 from protego import Protego
 from tests.animations import make_animation
+from tests.open_host import open_host
 from tests.server.below_a_path import URL, References
 from tests.server.in_process import serving
 from tests.server.web.conftest import HTML, SETTINGS, SignedIn
@@ -82,7 +83,7 @@ def test_crawlers_may_read_all_that_public_pages_feeds_the_site_map_and_link_car
 ) -> None:
     site = f"http://testserver.local:8000{root}"
     settings = evolve(SETTINGS, base_url=f"{site}/v1", web=WebSettings(listed=listed))
-    with ImageHost.open(":memory:", settings=settings) as host, serving(host, settings) as origin:
+    with open_host(settings=settings) as host, serving(host, settings) as origin:
         values = fill(host)
         with httpx2.Client(base_url=f"{origin}{root}", headers=HTML) as client:
             text = client.get("/robots.txt").text
@@ -102,7 +103,7 @@ def test_crawlers_may_read_all_that_public_pages_feeds_the_site_map_and_link_car
 def test_a_site_that_is_not_listed_has_noindex_on_each_page_and_image() -> None:
     settings = evolve(SETTINGS, web=WebSettings(listed=False))
     for each, expected in ((SETTINGS, None), (settings, "noindex")):
-        with ImageHost.open(":memory:", settings=each) as host, serving(host, each) as origin:
+        with open_host(settings=each) as host, serving(host, each) as origin:
             image = host.upload(make_image(40, 30), owner="admin")
             private = host.upload(make_image(40, 30), owner="admin", is_public=False)
             urls = [host.urls.image(image), f"{host.urls.image(image)}?w=9", host.urls.thumb(image)]
