@@ -24,7 +24,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from imagehost_core.formats import Format, sniff
+from imagehost_core.formats import FORMATS, Format, sniff
 from imagehost_core.jobs import IngestJob, RenderJob, pick_source
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import render
@@ -32,7 +32,7 @@ from imagehost_core.transform import Fit, Size, Transform, plan
 
 SIZES = ("320", "640", "800", "1080", "1280", "1600", "1920", "2048", "2400", "2560")
 CROPS = ("1080x1080", "1080x1920", "1240x1600", "1600x1307", "1600x1600")
-FORMATS = (Format.WEBP, Format.JPEG)
+MEASURED = (Format.WEBP, Format.JPEG)
 QUALITY = 80
 
 SHARP_SCRIPT = """
@@ -41,10 +41,10 @@ sharp.cache(false); sharp.concurrency(1)
 const lines = require('readline').createInterface({ input: process.stdin })
 let current = null, data = null
 lines.on('line', async (line) => {
-  const { file, width, height, format, quality } = JSON.parse(line)
+  const { file, width, height, format, options } = JSON.parse(line)
   if (file !== current) { data = readFileSync(file); current = file }
   const before = process.cpuUsage()
-  const blob = await sharp(data).autoOrient().resize(width, height).toFormat(format, { quality }).toBuffer()
+  const blob = await sharp(data).autoOrient().resize(width, height).toFormat(format, options).toBuffer()
   const { user, system } = process.cpuUsage(before)
   console.log(JSON.stringify({ ms: (user + system) / 1000, bytes: blob.length }))
 })
@@ -69,7 +69,9 @@ class Sharp:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         size = {"width": transform.width, "height": transform.height}
-        request = {"file": str(file), **size, "format": fmt.value, "quality": QUALITY}
+        # A quality makes sharp reduce the colours of a PNG.
+        options = {"quality": QUALITY} if FORMATS[fmt].has_quality else {}
+        request = {"file": str(file), **size, "format": fmt.value, "options": options}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return float(json.loads(self._process.stdout.readline())["ms"])
@@ -190,7 +192,7 @@ def main() -> None:
     print(f"{len(files)} photographs, stored {stored / uploads:.3f} of the uploaded bytes")
     sharp = Sharp()
     try:
-        for fmt in FORMATS:
+        for fmt in MEASURED:
             measure(photographs, sharp, fmt, options.rounds, options.size or (*SIZES, *CROPS))
     finally:
         sharp.close()

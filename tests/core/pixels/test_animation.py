@@ -12,11 +12,13 @@ from PIL import Image, ImageSequence
 
 from imagehost_core.formats import Format
 from imagehost_core.headers.scanner import scan
-from imagehost_core.jobs import RenderJob
+from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.animation import MAX_DURATION, MAX_LOOP_COUNT
 from imagehost_core.pixels.composition import INFINITE
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.formats.gif import to_centiseconds
+from imagehost_core.pixels.formats.webp import webp_bitstreams
+from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize
 from imagehost_core.pixels.render import render
 from imagehost_core.transform import ORIGIN, Plan, Size
@@ -104,6 +106,42 @@ def test_a_cleared_area_is_transparent_in_the_next_frame(factory: Any, target: F
         assert [alpha.getpixel((10 * part + 5, 10)) > 128 for part in range(3)] == [  # type: ignore[operator]
             part == number for part in range(3)
         ]
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+@pytest.mark.parametrize("source", [Format.GIF, Format.PNG, Format.WEBP])
+def test_an_animation_has_no_loss_where_its_frames_are_smaller_so(
+    factory: Any, source: Format, drawn: bool
+) -> None:
+    images = [factory.photo(60, 40, seed) for seed in range(4)]
+    if drawn:
+        images = [Image.new("RGB", (60, 40), "white") for _ in range(4)]
+        for number, image in enumerate(images):
+            image.paste((200, 30, 30), (9 * number, 9, 9 * number + 20, 30))
+    lossless = {"lossless": True} if source is Format.WEBP else {}
+    data = factory.encode(
+        images[0], source, save_all=True, append_images=images[1:], duration=100, **lossless
+    )
+    _, (master,) = ingest(IngestJob(source, requested_format=Format.WEBP, quality=80), data)
+    own = RenderJob(Plan.unchanged(Size(60, 40)), Format.WEBP, 80, animated=True)
+    for result in (master, render(own, source, data)[1][0]):
+        assert set(webp_bitstreams(result)) == {b"VP8L" if drawn else b"VP8 "}
+        assert durations(result) == [100] * 4
+
+
+def test_an_animation_that_had_loss_is_not_encoded_without(factory: Any) -> None:
+    images = [Image.new("RGB", (60, 40), (200, level, 50)) for level in (100, 160)]
+    data = factory.encode(images[0], Format.WEBP, save_all=True, append_images=images[1:], quality=50)
+    own = RenderJob(Plan.unchanged(Size(60, 40)), Format.WEBP, 80, animated=True)
+    assert set(webp_bitstreams(render(own, Format.WEBP, data)[1][0])) == {b"VP8 "}
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (5, 300)])
+def test_a_drawn_animation_may_be_tiny_or_narrow(factory: Any, size: tuple[int, int]) -> None:
+    images = [Image.new("RGB", size, (200, level, 50)) for level in (100, 160)]
+    data = factory.encode(images[0], Format.GIF, save_all=True, append_images=images[1:], duration=100)
+    _, (master,) = ingest(IngestJob(Format.GIF, requested_format=Format.WEBP), data)
+    assert open_image(Format.WEBP, master).frame_count == 2
 
 
 def test_a_webp_of_which_one_frame_covers_a_part_says_that_it_has_alpha(factory: Any) -> None:

@@ -21,6 +21,7 @@ from imagehost_core.pixels.formats.codec import HUGE_PIXELS
 from imagehost_core.pixels.formats.png import PngCodec
 from imagehost_core.pixels.formats.webp import WebpCodec
 from imagehost_core.pixels.ingest import ingest
+from imagehost_core.pixels.line_art import sample_tiles
 
 PIXELS = 2048 * 1024
 
@@ -146,7 +147,7 @@ def test_the_sample_of_an_image_has_tiles_of_all_its_parts() -> None:
                 (row * 60, column * 60, 9),
                 (column * 1024, row * 1500, column * 1024 + 1024, row * 1500 + 1500),
             )
-    sample = master.sample_tiles(image)
+    sample = sample_tiles(image, master.TILE_SIDE)
     assert sample.size == (1024, 1024)
     assert sample.getcolors() is not None
     colours = {colour: count for count, colour in sample.getcolors() or []}
@@ -154,4 +155,4 @@ def test_the_sample_of_an_image_has_tiles_of_all_its_parts() -> None:
 
 
 def test_the_sample_is_never_larger_than_the_image() -> None:
-    assert master.sample_tiles(Image.new("RGB", (16_384, 600))).size == (1024, 600)
+    assert sample_tiles(Image.new("RGB", (16_384, 600)), master.TILE_SIDE).size == (1024, 600)

@@ -8,7 +8,6 @@ smallest, or that none is smaller than the upload.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product
 
 from attrs import frozen
 from PIL import Image
@@ -22,7 +21,7 @@ from imagehost_core.pixels.decoded_upload import DecodedUpload
 from imagehost_core.pixels.encode import LOSSLESS_EFFORT, encode, encode_animation
 from imagehost_core.pixels.formats.codec import HUGE_PIXELS
 from imagehost_core.pixels.formats.png_file import with_exif
-from imagehost_core.pixels.line_art import is_line_art
+from imagehost_core.pixels.line_art import is_line_art, sample_tiles
 from imagehost_core.pixels.save import NO_METADATA, NO_OPTIONS, Metadata
 from imagehost_core.pixels.source import decoder_errors
 from imagehost_core.pixels.strip_metadata import strip_metadata
@@ -38,8 +37,8 @@ MAX_CONVERTED_PIXELS = 64_000_000
 """Animations of more pixels over all frames keep their format if none is requested: encoding a WebP takes up
 to 0.14 s a megapixel."""
 
-TILES, TILE_SIDE = 4, 256
-"""The sample of a huge image has so many tiles on each axis, of this side in pixels."""
+TILE_SIDE = 256
+"""The side of the tiles in the sample of a huge image, in pixels."""
 SAMPLE_MARGIN = 1.25
 """A huge image is encoded unless its sample predicts so many times the bytes of the upload."""
 
@@ -154,13 +153,15 @@ def _encode(
         expected = f"sides of at most {FORMATS[fmt].max_side:,} pixels in {fmt.value}"
         raise ValidationError.of("the image", expected, str(Size(*upload.first.size)))
     if upload.is_animated and FORMATS[fmt].animated:
-        if fmt is not upload.format:
-            options = CODECS[fmt].converted_animation_options
-        return encode_animation(fmt, upload.animation, quality, metadata=upload.metadata, options=options)
+        lossy = CODECS[upload.format].is_lossy(upload.data)
+        frames, metadata = upload.animation, upload.metadata
+        return encode_animation(
+            fmt, frames, quality, metadata=metadata, options=options, source_is_lossy=lossy
+        )
     image = upload.first if CODECS[fmt].keeps_profile else upload.first_in_srgb()
     encodings = _encodings(upload, fmt, quality, options)
     if len(encodings) > 1 and upload.pixels > HUGE_PIXELS:
-        sample = sample_tiles(image)
+        sample = sample_tiles(image, TILE_SIDE)
         encodings = [min(encodings, key=lambda encoding: len(encoding.encode(sample)))]
     return min((encoding.encode(image, upload.metadata) for encoding in encodings), key=len)
 
@@ -188,25 +189,9 @@ def _may_be_smaller(upload: DecodedUpload, fmt: Format, quality: int | None, lim
         return upload.pixels * len(upload.animation.frames) <= MAX_CONVERTED_PIXELS
     if upload.pixels <= HUGE_PIXELS:
         return True
-    sample = sample_tiles(upload.first)
+    sample = sample_tiles(upload.first, TILE_SIDE)
     smallest = min(len(encoding.encode(sample)) for encoding in _encodings(upload, fmt, quality))
     return smallest * upload.pixels < limit * SAMPLE_MARGIN * sample.width * sample.height
-
-
-def sample_tiles(image: Image.Image) -> Image.Image:
-    """Return tiles of an image side by side, which cost as much per pixel to encode as the whole of it.
-
-    Args:
-        image: An image of more than `HUGE_PIXELS`.
-    """
-    width, height = (min(TILE_SIDE, side // TILES) for side in image.size)
-    sample = Image.new(image.mode, (TILES * width, TILES * height))
-    for row, column in product(range(TILES), repeat=2):
-        left = (2 * column + 1) * image.width // (2 * TILES) - width // 2
-        top = (2 * row + 1) * image.height // (2 * TILES) - height // 2
-        tile = image.crop((left, top, left + width, top + height))
-        sample.paste(tile, (column * width, row * height))
-    return sample
 
 
 def may_be_line_art(upload: DecodedUpload) -> bool:

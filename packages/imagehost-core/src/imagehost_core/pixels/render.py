@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from math import nan
 
 from attrs import frozen
 from PIL import Image
@@ -17,7 +18,13 @@ from imagehost_core.pixels.animation import read_animation
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import WHITE, flatten_on_white, normalize, to_srgb
 from imagehost_core.pixels.decode import correct, open_image
-from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, encode, encode_animation, encode_lossless
+from imagehost_core.pixels.encode import (
+    MAX_SUBSAMPLED_PIXELS,
+    encode,
+    encode_animation,
+    encode_lossless,
+    lossless_ratio,
+)
 from imagehost_core.pixels.format_choice import choose_lossless, choose_lossy, is_worth_its_bytes
 from imagehost_core.pixels.line_art import is_line_art
 from imagehost_core.pixels.source import TRANSPOSED, SourceImage, apply_orientation, suppress_warnings
@@ -27,6 +34,10 @@ from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
 LOWER_QUALITIES = (60, 40, 25, 15, 10, 5)
 """The qualities that are tried in order where a file has too many bytes. At the last, a JPEG of 1280×1280
 pixels that are black or white at random has 298,000."""
+MIN_SAMPLED_PIXELS = 500_000
+"""Line art of fewer pixels is encoded with and without loss: its sample would take a quarter of that time."""
+CLEAR_RATIO = 1.75
+"""A sample of so many times the bytes without loss tells that the whole has more bytes so."""
 
 
 @frozen
@@ -134,7 +145,7 @@ def _render(job: RenderJob, fmt: Format, data: bytes) -> tuple[RenderResult, lis
         if stored is not None and not job.choices:
             return RenderResult(job.plan.output, image.frame_count), [stored]
         if job.animated and image.frame_count > job.frame_step and FORMATS[job.format].animated:
-            result, encoded = _render_animation(job, image)
+            result, encoded = _render_animation(job, image, CODECS[fmt].is_lossy(data))
         else:
             result = RenderResult(job.plan.output, 1)
             encoded = _render_still(job, image, CODECS[fmt].is_lossy(data))
@@ -168,9 +179,32 @@ def _render_still(job: RenderJob, image: SourceImage, source_is_lossy: bool) -> 
 def _encode_still(job: RenderJob, frame: Image.Image, source_is_lossy: bool, *, line_art: bool) -> bytes:
     """Return the file; of line art, the smaller one of a lossy and of a lossless encoding.
 
-    What takes the place of a lossless master, which has to be turned, is lossless too.
+    A sample of line art tells which one that is, where it is clear. What takes the place of a lossless
+    master, which has to be turned, is lossless too.
     """
     fmt = choose_lossy(job.choices, frame) if job.choices else job.format
+    replaces_file = job.keeps_file and not job.choices and not source_is_lossy
+    may_be_exact = (line_art or replaces_file) and FORMATS[fmt].has_quality
+    lossless_format = choose_lossless(job.choices or (fmt,)) if may_be_exact else None
+    if lossless_format is None:
+        return _encode_lossy(job, fmt, frame, source_is_lossy, line_art=line_art)
+    if replaces_file:
+        return encode_lossless(lossless_format, frame)
+    is_sampled = job.max_bytes is None and frame.width * frame.height >= MIN_SAMPLED_PIXELS
+    ratio = lossless_ratio(lossless_format, fmt, [frame], job.quality) if is_sampled else nan
+    if ratio <= 1:
+        return encode_lossless(lossless_format, frame)
+    data = _encode_lossy(job, fmt, frame, source_is_lossy, line_art=line_art)
+    if ratio >= CLEAR_RATIO:
+        return data
+    lossless = encode_lossless(lossless_format, frame)
+    is_sent = is_worth_its_bytes(lossless, data) if job.choices else len(lossless) < len(data)
+    return lossless if is_sent else data
+
+
+def _encode_lossy(
+    job: RenderJob, fmt: Format, frame: Image.Image, source_is_lossy: bool, *, line_art: bool
+) -> bytes:
     codec = CODECS[fmt]
     line_art_options = codec.line_art_options if line_art else {}
     options = {**codec.speed_options(job.avif_speed), **line_art_options}
@@ -182,24 +216,18 @@ def _encode_still(job: RenderJob, frame: Image.Image, source_is_lossy: bool, *, 
             if _is_within(job, data):
                 break
             data = encode(fmt, frame, quality, options=options, subsample=subsample)
-    replaces_file = job.keeps_file and not job.choices and not source_is_lossy
-    lossless_format = choose_lossless(job.choices or (fmt,)) if line_art or replaces_file else None
-    if lossless_format is None or not FORMATS[fmt].has_quality:
-        return data
-    lossless = encode_lossless(lossless_format, frame)
-    if replaces_file:
-        return lossless
-    is_sent = is_worth_its_bytes(lossless, data) if job.choices else len(lossless) < len(data)
-    return lossless if is_sent else data
+    return data
 
 
-def _render_animation(job: RenderJob, image: SourceImage) -> tuple[RenderResult, bytes]:
+def _render_animation(
+    job: RenderJob, image: SourceImage, source_is_lossy: bool
+) -> tuple[RenderResult, bytes]:
     context = RenderContext(job, image.orientation)
     animation = read_animation(image, lambda frame: _run_pipeline(frame, context), job.frame_step)
-    data = encode_animation(job.format, animation, job.quality)
+    data = encode_animation(job.format, animation, job.quality, source_is_lossy=source_is_lossy)
     while job.max_bytes and not _is_within(job, data) and len(animation.frames) > 1:
         animation = animation.thinned(-(-len(data) // job.max_bytes))
-        data = encode_animation(job.format, animation, job.quality)
+        data = encode_animation(job.format, animation, job.quality, source_is_lossy=source_is_lossy)
     # Encoders merge equal consecutive frames, so the frames of the result are counted.
     return RenderResult(job.plan.output, open_image(job.format, data).frame_count), data
 

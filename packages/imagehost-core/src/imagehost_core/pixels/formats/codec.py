@@ -55,7 +55,7 @@ class Codec:
         max_master_pixels: The pixels up to which these are used.
         lossless_options: Encoder options of an encoding without loss, where it is a choice.
         line_art_options: Encoder options of line art that is encoded with loss.
-        converted_animation_options: Encoder options of an animation that was of another format.
+        mixed_options: Encoder options that choose for each frame of an animation whether it loses.
         is_always_lossy: Whether every file is encoded with loss.
         keeps_profile: Whether masters keep the colour profile of the upload.
         keeps_large_derivatives: Whether derivatives of about the size of the master are made.
@@ -72,7 +72,7 @@ class Codec:
     max_master_pixels: ClassVar[int] = 0
     lossless_options: ClassVar[Mapping[str, object]] = NO_OPTIONS
     line_art_options: ClassVar[Mapping[str, object]] = NO_OPTIONS
-    converted_animation_options: ClassVar[Mapping[str, object]] = NO_OPTIONS
+    mixed_options: ClassVar[Mapping[str, object]] = NO_OPTIONS
     is_always_lossy: ClassVar[bool] = False
     keeps_profile: ClassVar[bool] = True
     keeps_large_derivatives: ClassVar[bool] = True
@@ -112,7 +112,7 @@ class Codec:
         raise NotImplementedError
 
     def is_lossy(self, data: bytes) -> bool:
-        """Return whether a still image was encoded with loss, so it is not line art."""
+        """Return whether any frame was encoded with loss, so it is not line art."""
         return self.is_always_lossy
 
     def is_lossless(self, data: bytes) -> bool:

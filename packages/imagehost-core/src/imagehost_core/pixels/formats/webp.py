@@ -41,7 +41,7 @@ class WebpCodec(Codec):
     chroma_mode = "RGB"
     small_options = MappingProxyType({"method": 4})
     lossless_options = MappingProxyType({"lossless": True})
-    converted_animation_options = MappingProxyType({"allow_mixed": True})
+    mixed_options = MappingProxyType({"allow_mixed": True})
 
     def open(self, data: bytes) -> SourceImage:
         source = super().open(set_alpha_flag(data))
@@ -61,7 +61,7 @@ class WebpCodec(Codec):
         return b"".join((b"RIFF", struct.pack("<I", size), b"WEBP", *parts))
 
     def is_lossy(self, data: bytes) -> bool:
-        return all(kind != b"VP8L" for kind, _ in iter_riff_chunks(memoryview(data), WEBP_HEADER_BYTES))
+        return not self.is_lossless(data)
 
     def is_lossless(self, data: bytes) -> bool:
         return all(kind == b"VP8L" for kind in webp_bitstreams(data))
