@@ -38,6 +38,16 @@ def test_no_schema_has_the_name_that_gos_generator_gives_to_the_constructor_of_a
     assert {name for name in names if f"New{name}" in names} == set()
 
 
+def test_no_two_schemas_of_enums_have_a_value_in_common_which_is_a_constant_in_go(
+    document: dict[str, Any],
+) -> None:
+    schemas = document["components"]["schemas"]
+    values = [value for schema in schemas.values() for value in schema.get("enum", ())]
+    assert len(values) == len(set(values))
+    for record in ("BulkResultRecord", "MembershipResult"):
+        assert "not_found" in schemas[record]["properties"]["status"]["enum"]
+
+
 def test_healthz_and_readyz_respond(anonymous: httpx2.Client) -> None:
     assert anonymous.get("/healthz").json() == {"success": True, "data": {"status": "alive"}}
     assert anonymous.get("/readyz").json() == {"success": True, "data": {"status": "ready"}}

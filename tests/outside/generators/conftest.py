@@ -12,7 +12,7 @@ from tests.server.conftest import NO_LIMITS
 from imagehost_server.testing import RunningServer, running
 
 PROPERTY = "generator"
-"""Name of the property in which a test records a row: generator, version, and the steps that passed."""
+"""Name of the property in which a test records a row: generator, version, and steps: passed, and tried."""
 
 SCHEMATHESIS_PROPERTY = "schemathesis"
 """Name of the property in which a test records a row: credentials, operations, requests, failures."""
@@ -40,8 +40,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if generators:
         terminalreporter.section("clients generated from the OpenAPI document")
         terminalreporter.write_line(_line(("generator", "version", *STEPS), 36))
-        for name, version, passed in generators:
-            cells = ["yes" if step in passed else "NO" for step in STEPS]
+        for name, version, passed, tried in generators:
+            cells = ["yes" if step in passed else "NO" if step in tried else "-" for step in STEPS]
             terminalreporter.write_line(_line((name, version, *cells), 36))
     runs = sorted(_recorded(terminalreporter, SCHEMATHESIS_PROPERTY))
     if runs:

@@ -26,7 +26,7 @@ def test_a_generated_client_compiles_uploads_lists_signs_and_deletes(
     record_property: Callable[[str, object], None],
 ) -> None:
     passed: list[str] = []
-    record_property(PROPERTY, (generator.name, generator.version, passed))
+    record_property(PROPERTY, (generator.name, generator.version, passed, STEPS))
     (tmp_path / "openapi.json").write_bytes(openapi_document)
     (tmp_path / "image.png").write_bytes(make_image(40, 30))
     commands = generator.install(tmp_path)

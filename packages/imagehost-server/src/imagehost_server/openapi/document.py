@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from inspect import cleandoc
@@ -198,6 +199,7 @@ def document(
     schemas: Schema = tree["components"]["schemas"] | _form_schema()
     for schema in schemas.values():
         _describe_defaults(schema)
+    _inline_enums_with_common_values(schemas)
     paths: Schema = {}
     for route in routes:
         operation: Operation = route.opt["operation"]
@@ -244,6 +246,24 @@ def _describe_defaults(schema: Schema) -> None:
     for item in schema.get("properties", {}).values():
         if "default" in item:
             item["description"] += f" Default: `{json.dumps(item.pop('default'))}`."
+
+
+def _inline_enums_with_common_values(schemas: Schema) -> None:
+    """Write enums that have values in common in place of the references to them in members.
+
+    In Go, openapi-generator makes each value of a schema that is an enum a constant of the one package.
+    """
+    enums = {name: schema for name, schema in schemas.items() if "enum" in schema}
+    values = Counter(value for schema in enums.values() for value in schema["enum"])
+    inlined: dict[str, Schema] = {}
+    for name, schema in enums.items():
+        if any(values[value] > 1 for value in schema["enum"]):
+            inlined[f"#/components/schemas/{name}"] = schema
+            del schemas[name], schema["title"]
+    for schema in schemas.values():
+        properties = schema.get("properties", {})
+        for name, item in properties.items():
+            properties[name] = inlined.get(item.get("$ref"), item)
 
 
 def _simplify(node: Any) -> Any:
