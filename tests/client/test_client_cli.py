@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -639,3 +640,19 @@ def test_without_the_extra_the_command_prints_what_to_install() -> None:
     assert (process.returncode, process.stdout) == (2, "")
     assert "click is not installed" in process.stderr
     assert "pip install 'imagehost-client[cli]'" in process.stderr
+
+
+def test_a_parameter_of_image_urls_is_an_option_of_its_name(run: Run, files: Path) -> None:
+    (url,) = run("upload", files / "a.png")[1]
+    (expected,) = run("url", url, "--width", 3, "--height", 4, "--quality", 5, "--format", "jpg")[1]
+    assert run("url", url, "--w", 3, "--h", 4, "--q", 5, "--fm", "jpg")[1] == [expected]
+
+
+def test_every_command_that_prints_a_record_takes_the_option_of_lists() -> None:
+    sources = {
+        name: inspect.getsource(command.callback) for name, command in commands(cli) if command.callback
+    }
+    printing = {name for name, source in sources.items() if "print_record(" in source}
+    assert len(printing) > 10
+    for name, command in commands(cli):
+        assert name not in printing or any("--json" in option.opts for option in command.params), name

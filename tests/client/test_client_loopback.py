@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import logging
+import pickle
 import random
 import socket
 import subprocess
@@ -394,7 +395,8 @@ def test_the_default_deadline_ends_a_response_that_is_not_that_slow() -> None:
     with FaultyServer(UploadStore()) as server, Client(server.url, TOKEN) as client:
         client._driver.monotonic = client.environment.monotonic = lambda: 1_000 * time.monotonic()
         server.plan.append(respond)
-        with pytest.raises(APITimeoutError, match=r"no response before the deadline; attempts: 1$"):
+        expected = r"before the deadline; timeout: 60 seconds; deadline: \S+ seconds; attempts: 1$"
+        with pytest.raises(APITimeoutError, match=expected):
             client.albums.get(1)
 
 
@@ -503,3 +505,29 @@ def test_the_host_in_memory_works_behind_a_real_http_server(kind: str, served: F
     image = call(lambda client: client.upload(make_png(4, 3)))
     assert (image.width, image.height) == (4, 3)
     assert call(lambda client: client.images.delete(image)).deleted
+
+
+def test_an_error_of_time_has_the_seconds_of_each_limit() -> None:
+    with FaultyServer(UploadStore()) as server:
+        server.plan.append(stall)
+        client = Client(server.url, TOKEN, timeout=0.25, deadline=9, max_retries=0)
+        with client, pytest.raises(APITimeoutError, match=r"timeout: 0\.25 seconds; deadline: 9 seconds"):
+            client.account()
+
+
+def test_the_error_of_https_to_a_host_that_speaks_http_says_so() -> None:
+    def respond(connection: socket.socket, _server: FaultyServer) -> None:
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with FaultyServer(UploadStore()) as server:
+        server.plan.append(respond)
+        client = Client(server.url.replace("http:", "https:"), TOKEN, max_retries=0)
+        with client, pytest.raises(APIConnectionError, match="the host speaks HTTP there, not HTTPS"):
+            client.account()
+
+
+def test_the_error_of_a_client_that_is_pickled_says_what_to_do() -> None:
+    client = Client("https://images.example", TOKEN)
+    with client, pytest.raises(TypeError, match="create a client in each process"):
+        pickle.dumps(client)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from imagehost_core.endpoints import parse_endpoint_url, require_public_address, require_public_addresses
 from imagehost_core.errors import ValidationError, quote_value
+from imagehost_core.webhooks.fields import validate_webhook
 
 LOOPBACK_HOSTS = [
     "127.0.0.1",
@@ -378,3 +379,12 @@ def test_an_address_of_one_interface_is_not_public() -> None:
     require_public_address("2606:4700::1111")
     with pytest.raises(ValidationError):
         require_public_address("2606:4700::1111%eth0")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9000/", "https://localhost/", "https://[::1]/"])
+def test_the_error_of_an_endpoint_on_loopback_names_the_setting(url: str) -> None:
+    with pytest.raises(ValidationError, match="IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK"):
+        validate_webhook({"url": url}, lambda _host, _port: [], allow_loopback=False)
+    with pytest.raises(ValidationError) as caught:
+        validate_webhook({"url": "http://10.0.0.1/"}, lambda _host, _port: [], allow_loopback=False)
+    assert "LOOPBACK" not in str(caught.value)

@@ -122,3 +122,9 @@ def test_a_share_is_no_token(api: httpx2.Client, anonymous: httpx2.Client, album
         ):
             response = anonymous.get(f"{path}{'&' if '?' in path else '?'}share={secret}", headers=headers)
             assert response.status_code == (404 if "gallery" in path else 401)
+
+
+@pytest.mark.parametrize("name", ["password", "expires_at"])
+def test_null_is_none_of_what_a_share_need_not_have(api: httpx2.Client, album: str, name: str) -> None:
+    created = share(api, album, **{name: None})
+    assert (created["has_password"], created["expires_at"]) == (False, None)

@@ -146,6 +146,11 @@ def test_415_for_an_upload_that_is_not_multipart_form_data(api: httpx2.Client, d
     assert_error(response, "UNSUPPORTED_MEDIA_TYPE", "multipart/form-data", declared)
 
 
+def test_the_error_of_an_urlencoded_form_says_how_to_send_the_other(api: httpx2.Client) -> None:
+    response = api.post("/v1/upload", data={"image_url": "https://example.com/cat.png"})
+    assert_error(response, "UNSUPPORTED_MEDIA_TYPE", "multipart/form-data (curl -F, files= in Python)")
+
+
 @pytest.mark.parametrize("declared", [None, "text/plain", "multipart/form-data; boundary=x"])
 def test_415_for_a_body_that_is_not_declared_as_json(api: httpx2.Client, declared: str | None) -> None:
     headers = {} if declared is None else {"content-type": declared}

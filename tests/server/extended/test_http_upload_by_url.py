@@ -128,10 +128,18 @@ def test_options_apply(client: httpx2.Client, origin: Origin) -> None:
     ("path", "status", "details"),
     [
         ("/404", 422, "expected an image for image_url but received the status 404"),
-        ("/302", 422, "expected an image for image_url but received the status 302"),
+        (
+            "/302",
+            422,
+            "image_url but received redirects are not followed: the status 302",
+        ),
         ("/cut", 422, "expected an image for image_url but received the response was not HTTP"),
         ("/page", 415, "received HTML"),
-        ("/large", 413, str(MAX_FILE_BYTES)),
+        (
+            "/large",
+            413,
+            f"{MAX_FILE_BYTES} bytes for the image but received {MAX_FILE_BYTES + 2**20}",
+        ),
     ],
 )
 def test_what_is_no_image_within_the_limits_is_refused_and_leaves_nothing(

@@ -13,6 +13,7 @@ from tests.certificates import create_certificate
 from tests.server.webhooks.async_receiver import LOOPBACK_TOO, post, receiving
 from tests.waiting import PATIENCE
 
+from imagehost_core import PayloadTooLargeError
 from imagehost_core.endpoints import parse_endpoint_url, require_public_address
 from imagehost_server.http import outgoing
 from imagehost_server.http.outgoing import Outgoing, UnreachableError
@@ -102,7 +103,24 @@ async def test_a_download_has_no_body_but_that_of_a_response_2xx(status: int) ->
     async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         endpoint = parse_endpoint_url(url, allow_loopback=True)
-        with pytest.raises(UnreachableError, match=f"the status {status}"):
+        why = "redirects are not followed: " if status == 302 else ""
+        with pytest.raises(UnreachableError, match=f"^{why}the status {status}$"):
+            await Outgoing(LOOPBACK_TOO).download(endpoint, write, timeout=60, max_bytes=9)
+
+
+async def test_a_download_that_is_declared_too_large_is_refused_before_its_body_with_its_size() -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\npage")
+        writer.close()
+
+    async def write(piece: bytes) -> None:
+        raise AssertionError(f"expected nothing but received {piece!r}")
+
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        endpoint = parse_endpoint_url(url, allow_loopback=True)
+        with pytest.raises(PayloadTooLargeError, match="at most 9 bytes for the image but received 10 bytes"):
             await Outgoing(LOOPBACK_TOO).download(endpoint, write, timeout=60, max_bytes=9)
 
 

@@ -424,6 +424,8 @@ def _failure(error: httpx2.RequestError) -> Failure:
         kind = FailureKind.NO_TLS
     reason = str(error) or str(tls_error or "")
     text = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    if tls_error is not None and tls_error.reason == "WRONG_VERSION_NUMBER":
+        text += "; the host speaks HTTP there, not HTTPS: write http:// if it is on this machine"
     proxy = environment_proxy(str(error.request.url)) if kind is FailureKind.NOT_SENT else None
     if isinstance(error, httpx2.ProxyError) or proxy:
         text += f" with the proxy {proxy or 'of http_client'}"

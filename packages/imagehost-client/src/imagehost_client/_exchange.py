@@ -263,7 +263,7 @@ def raw_exchange(call: Call[T], config: Config, environment: Environment) -> Ste
         limit.exclude_sleep(environment.monotonic() - sent_at)
         attempts += 1
         assert isinstance(outcome, Reply | Failure)
-        result = _result(call, outcome, config, environment, attempts, is_repeated)
+        result = _result(call, outcome, config, limit, environment, attempts, is_repeated)
         _log_outcome(call, outcome, attempts)
         if not isinstance(result, ImageHostError):
             assert isinstance(outcome, Reply)
@@ -319,10 +319,17 @@ def _delay_before_retry(
     return delay
 
 
+def _limits(failure: Failure, config: Config, limit: TimeLimit) -> str:
+    """Return the limits of an attempt that timed out, with their seconds."""
+    limits = {"timeout": config.timeout, "deadline": limit.seconds} if failure.timed_out else {}
+    return "".join(f"; {name}: {value:g} seconds" for name, value in limits.items() if value is not None)
+
+
 def _result(
     call: Call[T],
     outcome: Reply | Failure,
     config: Config,
+    limit: TimeLimit,
     environment: Environment,
     attempts: int,
     is_repeated: bool,
@@ -333,6 +340,7 @@ def _result(
         call: The operation.
         outcome: The outcome of the attempt.
         config: The client's settings.
+        limit: The time limit of the call.
         environment: The clock, and the rate limit state.
         attempts: The number of attempts so far, from 1.
         is_repeated: Whether the host may have processed an earlier attempt.
@@ -341,7 +349,7 @@ def _result(
         return connection_error(
             outcome,
             f"expected a response from {config.base_url} for {call.method} {call.path} "
-            f"but received {outcome.text}; attempts: {attempts}",
+            f"but received {outcome.text}{_limits(outcome, config, limit)}; attempts: {attempts}",
         )
     meta = _wire.read_meta(outcome.headers, attempts)
     if meta.rate_limit is not None:

@@ -46,7 +46,7 @@ class Secret:
         return f"Secret({_HIDDEN})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a Secret cannot be pickled")
+        raise TypeError("a client and its token cannot be pickled: create a client in each process")
 
 
 def redact_headers(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -147,6 +147,14 @@ def parse_endpoint_url(url: str, *, allow_loopback: bool = False) -> Endpoint:
     return Endpoint(url, parts.scheme == "https", host, port, target)
 
 
+def is_loopback_url(url: str) -> bool:
+    """Return whether the host of a URL names this machine."""
+    try:
+        return urlsplit(url).hostname in _LOOPBACK_NAMES
+    except ValueError:
+        return False
+
+
 def is_ip_address(host: str) -> bool:
     """Return whether a host is an IP address rather than a name."""
     try:

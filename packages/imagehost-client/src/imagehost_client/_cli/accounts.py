@@ -20,6 +20,7 @@ from imagehost_client._cli.options import (
     or_unset,
     parse_expiry,
     parse_limit,
+    prints_record,
     switch_options,
 )
 from imagehost_client._cli.output import Column, format_size, time_column
@@ -69,6 +70,7 @@ def property_options(command: F) -> F:
 
 
 @click.command("account", cls=Command)
+@prints_record
 @pass_context
 def show_own_account(context: CommandContext) -> None:
     """Print usage, quota and rate limits."""
@@ -148,6 +150,7 @@ def create_account(context: CommandContext, /, *, name: str, **properties: Unpac
 
 @accounts.command("show")
 @click.argument("account", metavar="ID")
+@prints_record
 @pass_context
 def show_account(context: CommandContext, *, account: str) -> None:
     """Print an account as JSON."""
@@ -158,6 +161,7 @@ def show_account(context: CommandContext, *, account: str) -> None:
 @click.argument("account", metavar="ID")
 @switch_options("suspended", ("--suspend", "Suspend it."), ("--resume", "End its suspension."))
 @property_options
+@prints_record
 @pass_context
 def update_account(
     context: CommandContext,
@@ -235,6 +239,7 @@ def create_key(
 
 @keys.command("show")
 @click.argument("key", metavar="ID")
+@prints_record
 @pass_context
 def show_key(context: CommandContext, *, key: str) -> None:
     """Print an API key as JSON."""
@@ -246,6 +251,7 @@ def show_key(context: CommandContext, *, key: str) -> None:
 @click.option("--name", metavar="NAME")
 @SCOPE
 @EXPIRES
+@prints_record
 @pass_context
 def update_key(
     context: CommandContext,

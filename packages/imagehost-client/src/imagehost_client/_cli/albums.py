@@ -15,6 +15,7 @@ from imagehost_client._cli.options import (
     keeps_public,
     lists,
     or_unset,
+    prints_record,
     switch_options,
     visibility_options,
 )
@@ -63,6 +64,7 @@ def create_album(context: CommandContext, *, name: str, description: str | None,
 
 @albums.command("show")
 @click.argument("album", metavar="ALBUM")
+@prints_record
 @pass_context
 def show_album(context: CommandContext, *, album: str) -> None:
     """Print an album as JSON."""
@@ -80,6 +82,7 @@ def show_album(context: CommandContext, *, album: str) -> None:
     ("--images-public", "Make all its images public."),
     ("--images-private", "Make all its images private."),
 )
+@prints_record
 @pass_context
 def update_album(
     context: CommandContext,

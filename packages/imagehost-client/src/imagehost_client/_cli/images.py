@@ -25,6 +25,7 @@ from imagehost_client._cli.options import (
     or_unset,
     parse_time,
     parse_widths,
+    prints_record,
     transform_options,
     visibility_options,
 )
@@ -113,6 +114,7 @@ def list_images(
 
 @click.command("show", cls=Command)
 @click.argument("images", metavar="IMAGE...", nargs=-1, required=True)
+@prints_record
 @pass_context
 def show_images(context: CommandContext, *, images: tuple[str, ...]) -> None:
     """Print images as JSON.
@@ -142,6 +144,7 @@ def show_images(context: CommandContext, *, images: tuple[str, ...]) -> None:
 @click.option("--description", metavar="TEXT")
 @visibility_options
 @keeps_public
+@prints_record
 @pass_context
 def update_images(
     context: CommandContext,

@@ -199,6 +199,12 @@ def lists(columns: tuple[Column[T], ...]) -> Callable[[Callable[..., Iterable[T]
     return add
 
 
+def prints_record(command: F) -> F:
+    """Add the option of lists to a command that prints a record, which is JSON in any case."""
+    text = "Print JSON, as without it."
+    return click.option("--json", is_flag=True, expose_value=False, help=text)(command)
+
+
 def confirm_option(command: F) -> F:
     """Add the option that confirms a deletion."""
     return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(command)
@@ -241,11 +247,11 @@ def transform_options(command: F) -> F:
     """Add the transform parameters of image URLs."""
     for option in reversed(
         (
-            click.option("--width", "-W", "w", type=POSITIVE, metavar="PIXELS"),
-            click.option("--height", "-H", "h", type=POSITIVE, metavar="PIXELS"),
-            click.option("--quality", "-q", "q", type=QUALITY, metavar="N", help="1 to 100."),
+            click.option("--width", "--w", "-W", "w", type=POSITIVE, metavar="PIXELS"),
+            click.option("--height", "--h", "-H", "h", type=POSITIVE, metavar="PIXELS"),
+            click.option("--quality", "--q", "-q", "q", type=QUALITY, metavar="N", help="1 to 100."),
             click.option("--fit", type=choices(get_args(Fit))),
-            click.option("--format", "fm", type=choices(OUTPUT_FORMATS)),
+            click.option("--format", "--fm", "fm", type=choices(OUTPUT_FORMATS)),
         )
     ):
         command = option(command)

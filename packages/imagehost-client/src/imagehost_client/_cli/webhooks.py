@@ -10,6 +10,7 @@ from imagehost_client._cli.options import (
     confirm_option,
     lists,
     or_unset,
+    prints_record,
     switch_options,
 )
 from imagehost_client._cli.output import Column
@@ -70,6 +71,7 @@ def create_webhook(
 
 @webhooks.command("show")
 @click.argument("webhook", metavar="ID")
+@prints_record
 @pass_context
 def show_webhook(context: CommandContext, *, webhook: str) -> None:
     """Print a webhook as JSON."""
@@ -82,6 +84,7 @@ def show_webhook(context: CommandContext, *, webhook: str) -> None:
 @switch_options("is_active", ("--active", "Send events."), ("--inactive", "Send no events."))
 @click.option("--description", metavar="TEXT")
 @EVENT
+@prints_record
 @pass_context
 def update_webhook(
     context: CommandContext,
@@ -115,6 +118,7 @@ def delete_webhook(context: CommandContext, *, webhook: str, yes: bool) -> None:
 
 @webhooks.command("test")
 @click.argument("webhook", metavar="ID")
+@prints_record
 @pass_context
 def test_webhook(context: CommandContext, *, webhook: str) -> None:
     """Send a test event."""
@@ -141,6 +145,7 @@ def list_deliveries(client: Client, *, per_page: int, webhook: str) -> Pager[Web
 @webhooks.command("retry")
 @click.argument("webhook", metavar="ID")
 @click.argument("delivery", metavar="DELIVERY")
+@prints_record
 @pass_context
 def retry_delivery(context: CommandContext, *, webhook: str, delivery: str) -> None:
     """Send a delivery again."""

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from attrs import evolve
+
 from imagehost_core._util.fields import require_known
-from imagehost_core.endpoints import HostResolver, parse_endpoint_url, require_public_addresses
+from imagehost_core.endpoints import (
+    HostResolver,
+    is_loopback_url,
+    parse_endpoint_url,
+    require_public_addresses,
+)
 from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.uploads import description_errors
@@ -45,7 +52,10 @@ def _endpoint_errors(url: str, resolve: HostResolver, allow_loopback: bool) -> I
     try:
         endpoint = parse_endpoint_url(url, allow_loopback=allow_loopback)
     except ValidationError as error:
-        return error.errors
+        if allow_loopback or not is_loopback_url(url):
+            return error.errors
+        setting = "the setting webhooks.allow_loopback (IMAGEHOST_WEBHOOKS_ALLOW_LOOPBACK)"
+        return [evolve(each, expected=f"{each.expected}, or {setting},") for each in error.errors]
     try:
         # A name that does not resolve yet is accepted; its IP addresses are checked at each attempt.
         require_public_addresses(resolve(endpoint.host, endpoint.port), allow_loopback=allow_loopback)

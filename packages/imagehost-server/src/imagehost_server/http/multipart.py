@@ -323,7 +323,10 @@ def parse_boundary(content_type: str | None) -> str:
     """
     media_type, options = parse_options_header(content_type or "")
     if media_type != "multipart/form-data":
-        raise unsupported_media_type("multipart/form-data", content_type)
+        # What curl sends with -d, and requests with data=.
+        is_urlencoded = media_type == "application/x-www-form-urlencoded"
+        advice = " (curl -F, files= in Python)" if is_urlencoded else ""
+        raise unsupported_media_type(f"multipart/form-data{advice}", content_type)
     text = options.get("boundary", "")
     if not (1 <= len(text) <= MAX_BOUNDARY and text.isascii() and text.isprintable()):
         received = quote_value(text) if text else "none"

@@ -19,10 +19,13 @@ from attrs import frozen
 
 from imagehost_core.endpoints import AddressPolicy, Endpoint, is_ip_address
 from imagehost_core.errors import ValidationError
+from imagehost_core.limits import require_file_size
 from imagehost_core.webhooks import RESPONSE_EXCERPT_BYTES
 
 READ_BYTES = 4_096
 """Bytes per read. h11 limits the response's headers to 16 KiB."""
+REDIRECTS = frozenset((301, 302, 303, 307, 308))
+"""The statuses of RFC 9110, 15.4, with another URL."""
 EXCERPT_SECONDS = 1.0
 """Seconds to wait for the excerpt: the status alone says whether the endpoint has accepted the request."""
 
@@ -89,10 +92,12 @@ class OpenResponse:
 
     Attributes:
         status: The HTTP status.
+        length: The bytes of its body; `None` if its headers do not say.
         limit: The deadline.
     """
 
     status: int
+    length: int | None
     limit: asyncio.Timeout
     _connection: h11.Connection
     _reader: asyncio.StreamReader
@@ -160,11 +165,15 @@ class Outgoing:
         Raises:
             UnreachableError: There was no complete response with a status of 2xx in time, or the address is
                 not allowed.
+            PayloadTooLargeError: The response says that it is larger; nothing is written.
         """
         headers = {"Accept": "image/*", "Accept-Encoding": "identity", "User-Agent": "imagehost"}
         async with self._open("GET", endpoint, headers, b"", timeout) as response:
             if not 200 <= response.status < 300:
-                raise UnreachableError(f"the status {response.status}")
+                is_redirect = response.status in REDIRECTS
+                text = "redirects are not followed: " if is_redirect else ""
+                raise UnreachableError(f"{text}the status {response.status}")
+            require_file_size("the image", response.length or 0, max_bytes)
             received = 0
             while received <= max_bytes and isinstance(event := await response.next_event(), h11.Data):
                 received += len(event.data)
@@ -186,8 +195,8 @@ class Outgoing:
                 async with _connect(endpoint, addresses, self.tls) as (reader, writer):
                     connection = h11.Connection(our_role=h11.CLIENT)
                     await _send(connection, method, endpoint, headers, body, writer)
-                    status = await _read_status(connection, reader)
-                    yield OpenResponse(status, limit, connection, reader)
+                    status, length = await _read_head(connection, reader)
+                    yield OpenResponse(status, length, limit, connection, reader)
         except TimeoutError:
             raise UnreachableError(f"no response within {timeout:g} seconds") from None
         except ValidationError as error:
@@ -264,11 +273,13 @@ async def _send(
     await writer.drain()
 
 
-async def _read_status(connection: h11.Connection, reader: asyncio.StreamReader) -> int:
+async def _read_head(connection: h11.Connection, reader: asyncio.StreamReader) -> tuple[int, int | None]:
+    """Return the status and the length of the body."""
     while True:
         event = await _next_event(connection, reader)
         if isinstance(event, h11.Response):
-            return event.status_code
+            lengths = [int(value) for name, value in event.headers if name == b"content-length"]
+            return event.status_code, lengths[0] if lengths else None
 
 
 async def _read_excerpt(response: OpenResponse) -> str:

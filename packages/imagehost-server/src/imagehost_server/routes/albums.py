@@ -43,7 +43,7 @@ ShareIdPath = Annotated[str, PathParameter(description="The share's id.")]
 SharePassword = Annotated[
     str,
     member(
-        "The password that the page of the share requires; by default none.",
+        "The password that the page of the share requires; by default, and null, none.",
         format="password",
         minLength=MIN_PASSWORD,
         maxLength=MAX_PASSWORD,
@@ -96,7 +96,7 @@ class NewShare(JsonBody, kw_only=True):
     """The body of `POST /albums/{id}/shares`."""
 
     expires_at: ExpiresAt = UNSET
-    password: SharePassword | UnsetType = UNSET
+    password: SharePassword | UnsetType | None = UNSET
 
     def __repr__(self) -> str:
         # Without the password, which must not be logged.
