@@ -6,7 +6,7 @@ import io
 import re
 import ssl
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx2
@@ -24,6 +24,8 @@ from imagehost_server.testing import RunningServer, environment, running
 
 PROPERTY = "outside_client"
 """The property of a test's report that becomes a row of the table: client, version, uploads, shows URL."""
+CARD_PROPERTY = "link_card"
+"""The property of a test's report that becomes a row of the table of link cards."""
 
 NPM = {
     "picgo": "3.1.0",
@@ -208,18 +210,22 @@ def unlisted_client(api: httpx2.Client, anonymous: httpx2.Client) -> OutsideClie
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the table of clients: what each did, and its version."""
-    rows = [
-        value
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", "") == "call"
-        for name, value in report.user_properties
-        if name == PROPERTY
-    ]
-    if not rows:
-        return
-    terminalreporter.section("programs that upload")
+    """Print the tables of programs that upload, and of those that read link cards."""
+    for name, title in ((PROPERTY, "programs that upload"), (CARD_PROPERTY, "link cards")):
+        rows = [
+            value
+            for reports in terminalreporter.stats.values()
+            for report in reports
+            if getattr(report, "when", "") == "call"
+            for key, value in report.user_properties
+            if key == name
+        ]
+        if rows:
+            terminalreporter.section(title)
+            _write_table(terminalreporter, rows)
+
+
+def _write_table(terminalreporter: pytest.TerminalReporter, rows: Sequence[Mapping[str, object]]) -> None:
     columns = list(rows[0])
     lines = [columns, *sorted([str(row[column]) for column in columns] for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
