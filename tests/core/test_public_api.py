@@ -19,7 +19,7 @@ import pytest
 from tests.open_host import open_host
 
 import imagehost_core
-from imagehost_core import ImageHost, UploadKeywords
+from imagehost_core import ImageExecutor, ImageHost, UploadKeywords
 
 PURE = ["transform", "limits", "events", "uploads", "webhooks", "settings"]
 HEAVY_MODULES = {"PIL", "pillow_avif", "sqlite3", "sqlite_utils", "cattrs"}
@@ -59,6 +59,13 @@ def test_a_host_that_shares_nothing_loads_nothing_of_several_hosts() -> None:
 
 def test_storage_loads_neither_pillow_nor_sqlite() -> None:
     assert not loaded_modules("import imagehost_core.storage") & HEAVY_MODULES
+
+
+def test_render_alone_loads_neither_the_store_nor_worker_processes() -> None:
+    loaded = loaded_modules("from imagehost_core import render")
+    of_a_host = {"cattrs", "concurrent.futures", "email", "importlib.metadata", "socket", "sqlite3"}
+    packages = ("settings", "storage", "workers.executor", "db", "coordination", "host")
+    assert not loaded & {*of_a_host, *(f"imagehost_core.{name}" for name in packages)}
 
 
 @pytest.mark.parametrize("name", [*PURE, "storage"])
@@ -142,7 +149,9 @@ def public_members(kind: type) -> Iterator[object]:
 def signature_types(subject: Any) -> Iterator[Any]:
     """Yield the types in the public signature of a function, or of a class's methods and fields."""
     if not inspect.isclass(subject):
-        hints = get_type_hints(subject) if inspect.isfunction(subject) else {}
+        # `render` names its type for checkers only, as it is slow to import.
+        names = {"ImageExecutor": ImageExecutor}
+        hints = get_type_hints(subject, localns=names) if inspect.isfunction(subject) else {}
     elif issubclass(subject, Enum):
         hints = {}
     else:

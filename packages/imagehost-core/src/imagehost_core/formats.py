@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from attrs import frozen
 
+DEFAULT_AVIF_SPEED = 9
+"""The speed of the AVIF encoder, from 0, the slowest and best, to 10."""
 MAX_QUALITY = 100
 """The highest quality of an upload or a variant."""
 

@@ -27,7 +27,8 @@ from imagehost_core.image_url import ImageUrl, parse_image_url
 from imagehost_core.jobs import RenderJob
 from imagehost_core.models import Account, Image
 from imagehost_core.services.access import SigningKeys, can_view, is_restricted, require_allowed_transform
-from imagehost_core.services.rendering import RenderingService, cache_key, new_job
+from imagehost_core.services.render_jobs import new_job
+from imagehost_core.services.rendering import RenderingService, cache_key
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps, run_steps
 from imagehost_core.storage.image_files import ImageFiles
@@ -393,7 +394,13 @@ class ImageResolver:
         if allow_master and transform.format in (None, image.format):
             # The other half was the tag of versions that sent every master as it is stored.
             return _resolved(image, None, None, image.format, image.sha256[32:])
-        job = new_job(image, transform, self._settings, accept)
+        job = new_job(
+            image,
+            transform,
+            accept,
+            enlarge=self._settings.enlarge,
+            preferred_avif_speed=self._settings.avif_speed,
+        )
         key, varies = cache_key(job), transform.format is AUTO
         return _resolved(image, key, job, job.format, f"{image.sha256[:16]}-{key}", varies=varies)
 

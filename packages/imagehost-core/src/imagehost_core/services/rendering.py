@@ -20,30 +20,21 @@ from typing import BinaryIO
 from attrs import field, frozen
 
 from imagehost_core.errors import InternalError, NotFoundError
-from imagehost_core.formats import FORMATS, Format
+from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob, derivative_sizes, pick_derivative, pick_source
 from imagehost_core.limits import account_key
-from imagehost_core.models import Image, ImageInfo
+from imagehost_core.models import Image
 from imagehost_core.pixels import codec_fingerprint
-from imagehost_core.settings import DeliverySettings
 from imagehost_core.steps import QueueSteps
 from imagehost_core.storage import MASTER
 from imagehost_core.storage.blob_store import derivative_name, recorded_checksum
 from imagehost_core.storage.image_files import ImageFiles
 from imagehost_core.transform import (
-    AUTO,
-    CARD_BYTES,
-    MAX_OUTPUT_PIXELS,
-    Plan,
     Size,
     Transform,
-    accept_weight,
-    frame_step,
-    keeps_size,
-    negotiate,
     plan,
 )
-from imagehost_core.workers.costs import Cost, avif_speed, render_cost
+from imagehost_core.workers.costs import Cost, render_cost
 from imagehost_core.workers.executor import ImageExecutor
 from imagehost_core.workers.lanes import Lane, WorkerRequest
 from imagehost_core.workers.process import Worker
@@ -194,48 +185,6 @@ def choose_source(image: Image, job: RenderJob) -> RenderSource:
             if saves_half and pick_derivative([steps.output], job.plan.resize, size) is not None:
                 return RenderSource(MASTER, size, RenderJob(steps, Format.PNG, None))
     return RenderSource(MASTER, size)
-
-
-def new_job(
-    image: Image | ImageInfo, transform: Transform, settings: DeliverySettings, accept: str = ""
-) -> RenderJob:
-    """Return the job that renders a variant.
-
-    Args:
-        image: The image.
-        transform: The transform.
-        settings: Whether images are enlarged, and the preferred speed of the AVIF encoder.
-        accept: The request's `Accept` header, for `AUTO`.
-    """
-    size = Size(image.width, image.height)
-    geometry = partial(plan, size, transform, enlarge=settings.enlarge)
-    is_native = keeps_size(size, transform, enlarge=settings.enlarge)
-    choices: tuple[Format, ...] = ()
-    # An image with too many pixels to be encoded is sent as it is stored.
-    if transform.format is AUTO and not (is_native and size.pixels > MAX_OUTPUT_PIXELS):
-        output = geometry().output
-        choices = negotiate(accept, animated=image.is_animated, side=max(output.width, output.height))
-    requested = transform.format if isinstance(transform.format, Format) else image.format
-    fmt = choices[0] if choices else requested
-    animated = image.is_animated and FORMATS[fmt].animated
-    has_all_frames = FORMATS[image.format].animated or not image.is_animated
-    is_sent = accept_weight(accept, image.format) > 0 if choices else fmt is image.format
-    keeps_file = is_native and transform.quality is None and has_all_frames and is_sent
-    is_kept = keeps_file and not choices and not transform.card
-    steps = Plan.unchanged(size) if is_kept else geometry(max_side=FORMATS[fmt].max_side)
-    # Where the format is not decided yet, its default is the encoder's.
-    default = None if choices else FORMATS[fmt].default_quality
-    return RenderJob(
-        plan=steps,
-        format=fmt,
-        quality=transform.quality or default if FORMATS[fmt].has_quality else None,
-        animated=animated,
-        avif_speed=avif_speed(steps.output.pixels, settings.avif_speed) if fmt is Format.AVIF else None,
-        frame_step=frame_step(steps.output, image.frames) if animated else 1,
-        keeps_file=keeps_file,
-        choices=choices,
-        max_bytes=CARD_BYTES if transform.card else None,
-    )
 
 
 @cache

@@ -7,7 +7,7 @@ from functools import cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Unpack, cast
+from typing import TYPE_CHECKING, BinaryIO, Unpack, cast
 
 from attrs import evolve
 
@@ -19,8 +19,7 @@ from imagehost_core.models import ImageInfo, Rendered
 from imagehost_core.pixels import log_missing_native_modules
 from imagehost_core.pixels.render import render_upload
 from imagehost_core.pixels.source import TRANSPOSED
-from imagehost_core.services.rendering import new_job
-from imagehost_core.settings import DeliverySettings, RenderingSettings
+from imagehost_core.services.render_jobs import new_job
 from imagehost_core.transform import (
     Size,
     TransformKeywords,
@@ -30,7 +29,9 @@ from imagehost_core.transform import (
 )
 from imagehost_core.uploads import require_source, unwrapped
 from imagehost_core.workers.costs import render_cost
-from imagehost_core.workers.executor import ImageExecutor
+
+if TYPE_CHECKING:
+    from imagehost_core.workers.executor import ImageExecutor  # slow to import
 
 FileSource = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 """An image file; text is a path. A file object is read from its position to its end."""
@@ -83,12 +84,14 @@ def render(
     data = _read(source)
     header = scan(BytesIO(data), len(data))
     info, data = _describe(header, len(data)), data[: header.end_offset]
-    job = new_job(info, transform, DeliverySettings())
+    job = new_job(info, transform)
     if not header.is_displayable:
         job = evolve(job, keeps_file=False)
     if sandbox is False:
         result, (variant,) = render_upload(job, header.format, data)
     else:
+        from imagehost_core.settings import RenderingSettings  # slow to import
+
         executor = _executor(os.getpid()) if sandbox is True else sandbox
         cost = render_cost(job, header.format, Size(*header.canvas_extent), header.frames)
         request = cost.request(RenderingSettings().render_timeout_seconds)
@@ -110,6 +113,8 @@ _log_missing_native_modules_once = cache(log_missing_native_modules)
 @cache
 def _executor(_pid: int) -> ImageExecutor:
     """Return the executor of this process; a fork starts another."""
+    from imagehost_core.workers.executor import ImageExecutor
+
     return ImageExecutor(1)
 
 

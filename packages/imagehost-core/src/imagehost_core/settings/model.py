@@ -15,6 +15,7 @@ from attrs.converters import optional as optional_converter
 from attrs.validators import ge, le, matches_re, optional
 
 from imagehost_core._util.machine import available_cores, available_memory
+from imagehost_core.formats import DEFAULT_AVIF_SPEED
 from imagehost_core.limits import DAY, HOUR, MINUTE, RateLimitPolicy, Window
 from imagehost_core.models import Account, AccountLimits
 from imagehost_core.settings.engines import (
@@ -281,7 +282,7 @@ class DeliverySettings:
     max_age_seconds: int = field(default=86_400, validator=ge(0))
     shared_max_age_seconds: int = field(default=0, validator=ge(0))
     enlarge: bool = True
-    avif_speed: int = field(default=9, validator=[ge(0), le(10)])
+    avif_speed: int = field(default=DEFAULT_AVIF_SPEED, validator=[ge(0), le(10)])
     variants_per_image: int = field(default=200, validator=ge(1))
     disk_cache_bytes: int = field(default=10 * GIB, validator=ge(0))
     memory_cache_bytes: int = field(default=64 * MIB, validator=ge(0))
