@@ -78,6 +78,7 @@ def test_the_filters_of_a_list_are_query_parameters() -> None:
         format="png",
         created_after=noon,
         created_before="2026-01-02T00:00:00+01:00",
+        sha256="a" * 64,
         sort="-size",
     )
     assert dict(call.query) == {
@@ -88,6 +89,7 @@ def test_the_filters_of_a_list_are_query_parameters() -> None:
         "format": "png",
         "created_after": "2026-01-01T12:00:00Z",
         "created_before": "2026-01-02T00:00:00+01:00",
+        "sha256": "a" * 64,
         "sort": "-size",
     }
     assert images.list_images(format=Format.WEBP, cursor="c").query == (("cursor", "c"), ("format", "webp"))

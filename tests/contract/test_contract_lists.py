@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime, timedelta, timezone
 
 import httpx2
@@ -94,6 +95,7 @@ async def test_totals_are_unknown_with_a_search_a_format_or_a_time(client: Async
         {"format": "png"},
         {"created_after": image.created_at - timedelta(days=1)},
         {"created_before": "2999-01-01T00:00:00+02:00"},
+        {"sha256": hashlib.sha256(make_png()).hexdigest()},
     ):
         page = await client.images.list(**filters).first_page()
         assert (len(page), page.total, page.total_pages) == (1, None, None)

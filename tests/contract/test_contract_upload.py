@@ -115,6 +115,23 @@ async def test_auto_rename_assigns_a_random_name_and_keeps_the_original(
     assert len({first.filename, second.filename, "a.png"}) == 3
 
 
+async def test_reuse_returns_the_image_of_the_same_file_and_says_so(client: AsyncClient, png: bytes) -> None:
+    first = await client.upload(png, filename="a.png")
+    assert first.is_reused is None
+    again = await client.upload(png, filename="b.png", reuse=True)
+    other = await client.upload(png, filename="b.png", reuse=True, quality=50)
+    assert (again.id, again.filename, again.is_reused) == (first.id, first.filename, True)
+    assert (other.id != first.id, other.is_reused) == (True, False)
+    files = [("c.png", png), ("d.png", make_png(3, 2))]
+    both = [result.image for result in await client.upload_many(files, reuse=True, files_per_request=2)]
+    assert [(image and image.id == first.id, image and image.is_reused) for image in both] == [
+        (True, True),
+        (False, False),
+    ]
+    found = await client.images.list(sha256=hashlib.sha256(png).hexdigest()).first_page()
+    assert {image.id for image in found} == {first.id, other.id}
+
+
 async def test_an_animation_keeps_its_frames(client: AsyncClient) -> None:
     image = await client.upload(make_gif(3), convert_to_webp=False)
     assert (image.format, image.frames, image.is_animated) == (Format.GIF, 3, True)
@@ -153,8 +170,10 @@ async def test_a_batch_upload_returns_a_result_for_each_file_in_order(
 @pytest.mark.parametrize("name", ["image", "file"])
 async def test_a_single_upload_returns_the_record(http: httpx2.AsyncClient, png: bytes, name: str) -> None:
     record = await data_of(http.post("/upload", files={name: ("a.png", png)}))
-    assert record.keys() == members(Image) - {"delete_url"}
-    asked = await data_of(http.post("/upload", data={"delete_url": "true"}, files={name: ("a.png", png)}))
+    assert record.keys() == members(Image) - {"delete_url", "is_reused"}
+    asked = await data_of(
+        http.post("/upload", data={"delete_url": "true", "reuse": "true"}, files={name: ("a.png", png)})
+    )
     assert asked.keys() == members(Image)
     assert record["created_at"].endswith("Z")
 

@@ -38,6 +38,7 @@ def test_all_parameters_are_read_from_text() -> None:
         "format": "PNG",
         "created_after": "2026-01-01T00:00:00Z",
         "created_before": "2026-01-02t03:04:05.5+02:00",
+        "sha256": "AB" * 32,
         "sort": "-size",
     }
     assert new_image_list_request(**parameters) == ImageListRequest(
@@ -48,6 +49,7 @@ def test_all_parameters_are_read_from_text() -> None:
             format=Format.PNG,
             created_after=datetime(2026, 1, 1, tzinfo=UTC),
             created_before=datetime(2026, 1, 2, 3, 4, 5, 500_000, tzinfo=timezone(timedelta(hours=2))),
+            sha256="ab" * 32,
         ),
         sort=ImageSort.LARGEST,
         page=PageRequest(2, 7),
@@ -75,6 +77,9 @@ def test_all_parameters_are_read_from_text() -> None:
         ("created_before", "2026-02-30T00:00:00Z"),
         ("created_before", "2026-01-01T00:00:00 02:00"),
         ("created_before", ""),
+        ("sha256", ""),
+        ("sha256", "a" * 63),
+        ("sha256", "g" * 64),
         ("sort", "name"),
         ("sort", "-"),
         ("sort", "--size"),
@@ -113,5 +118,6 @@ def test_the_number_of_images_is_known_for_all_public_and_private_images_only() 
         {"format": Format.PNG},
         {"created_after": now},
         {"created_before": now},
+        {"sha256": "0" * 64},
     ]
     assert not any(ImageFilter(**fields).has_total for fields in others)

@@ -25,6 +25,7 @@ FLAGS = {
     "convertToWebP": "convert_to_webp",
     "auto_rename": "auto_rename",
     "is_public": "is_public",
+    "reuse": "reuse",
 }
 """The boolean form fields, and their attributes."""
 
@@ -74,6 +75,7 @@ def test_without_fields_the_options_have_their_defaults() -> None:
         convert_to_webp=True,
         auto_rename=False,
         is_public=None,
+        reuse=False,
     )
 
 
@@ -87,6 +89,7 @@ def test_every_field_is_parsed_in_any_order() -> None:
         ("convertToWebP", "0"),
         ("auto_rename", "true"),
         ("is_public", "false"),
+        ("reuse", "1"),
     ]
     expected = UploadOptions(
         album_id=AlbumId(7),
@@ -97,6 +100,7 @@ def test_every_field_is_parsed_in_any_order() -> None:
         convert_to_webp=False,
         auto_rename=True,
         is_public=False,
+        reuse=True,
     )
     assert parse_upload_options(fields) == expected
     assert parse_upload_options(reversed(fields)) == expected

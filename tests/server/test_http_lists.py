@@ -98,7 +98,7 @@ def test_a_cursor_with_other_filters_or_another_order_is_400(account: httpx2.Cli
 def test_all_errors_of_a_list_are_reported_together_with_an_unknown_album(account: httpx2.Client) -> None:
     response = account.get(
         "/v1/images?page=0&per_page=101&cursor=x&q=a&q=b&is_public=maybe&format=avif&created_after=today"
-        "&created_before=2026-01-01&sort=name&album_id=999999"
+        "&created_before=2026-01-01&sha256=x&sort=name&album_id=999999"
     )
     assert response.status_code == 400
     details = response.json()["error"]["details"]
@@ -111,6 +111,7 @@ def test_all_errors_of_a_list_are_reported_together_with_an_unknown_album(accoun
         "format",
         "created_after",
         "created_before",
+        "sha256",
         "sort",
     )
     assert [name for name in names if f"for {name} but received" not in details] == []

@@ -49,6 +49,7 @@ LONG = {
     r"^SELECT item\.id FROM images AS item WHERE item\.album_id = :album( AND item\.is_public = [01])? "
     r"ORDER BY item\.created_at, item\.id LIMIT :count$": "the next thousand of an album",
     r"^INSERT INTO gallery_images .* WHERE item\.id IN \(": "seeks for each of at most 1,000 ids",
+    r"AND item\.upload_sha256 = :sha256 AND .* LIMIT 1$": "an account's images of the same uploaded bytes",
     # Few in any host.
     r"FROM \(SELECT 1 FROM webhooks AS item WHERE item\.account_id": "an account has at most 100 webhooks",
     r"FROM webhooks WHERE account_id = :(account|id|value)( AND is_active = 1)?$": "the same",

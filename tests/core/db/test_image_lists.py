@@ -364,6 +364,7 @@ OTHER_VALUES: dict[str, Any] = {
     "format": Format.GIF,
     "created_after": START,
     "created_before": START,
+    "sha256": "0" * 64,
 }
 
 

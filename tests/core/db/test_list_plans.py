@@ -106,6 +106,26 @@ def test_every_order_and_filter_of_images_is_read_from_a_covering_index(
 
 
 @SQLITE_ONLY
+@pytest.mark.parametrize("album_id", [None, AlbumId(1)])
+@pytest.mark.parametrize("q", ["", "cat"])
+def test_images_of_the_same_uploaded_bytes_are_found_by_an_index_in_every_order(
+    recorder: RecordsPlans, add: Callable[..., Image], album_id: AlbumId | None, q: str
+) -> None:
+    add(description="cat")
+    lists = ImageListRepository(recorder, timeout_seconds=60)
+    for sort, name in product(ImageSort, FILTERS):
+        filters = attrs.evolve(FILTERS[name], sha256="0" * 64, q=q)
+        recorder.plans.clear()
+        lists.list_owned(ACCOUNT, ImageListRequest(album_id=album_id, filters=filters, sort=sort))
+        steps = [str(step["detail"]) for step in recorder.plans[-1]]
+        assert any("images_by_upload (account_id=? AND upload_sha256=?)" in step for step in steps), (
+            sort,
+            name,
+            steps,
+        )
+
+
+@SQLITE_ONLY
 @pytest.mark.parametrize("sort", list(ImageSort))
 def test_a_search_reads_the_index_of_words_and_the_rows_of_its_matches(
     recorder: RecordsPlans, add: Callable[..., Image], monkeypatch: pytest.MonkeyPatch, sort: ImageSort

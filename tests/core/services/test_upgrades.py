@@ -46,6 +46,7 @@ RELEASED = {
     "format_index": ("e837e000fe9ab8b6", "e837e000fe9ab8b6"),
     "taken_times": ("d3bccfeabd2d02dd", "bd29da27fcff5117"),
     "folded_words": ("4c1629b760385670", "fe5befc2f668946e"),
+    "uploads": ("60663a14bb930b84", "0b61e2de612f262e"),
 }
 """The first digits of the SHA-256 of each released migration, for SQLite and for PostgreSQL."""
 WITH_FORMAT_1 = 1
@@ -83,6 +84,8 @@ def require_content(host: ImageHost, stored: Path) -> None:
     for image_id, image in images.items():
         values = expected["images"][image_id]
         assert {name: getattr(image, name) for name in values} == values
+        if "uploads" in expected:
+            assert host.images.list(owner=owner, sha256=expected["uploads"][image_id]).items == (image,)
         taken_at = expected.get("taken_at", {}).get(image_id)
         assert image.taken_at == (taken_at and datetime.fromisoformat(taken_at))
         assert hashlib.sha256(host.render(image, "").data).hexdigest() == values["sha256"]

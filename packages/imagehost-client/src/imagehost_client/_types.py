@@ -214,6 +214,7 @@ class UploadOptions(TypedDict, total=False):
     convert_to_webp: bool | None
     auto_rename: bool | None
     is_public: bool | None
+    reuse: bool | None
     delete_url: bool | None
     checksum: bool
 

@@ -274,6 +274,7 @@ class Image(Result):
         taken_at: When the photograph was taken, as the EXIF of the uploaded file said.
         delete_url: The page on which anyone can delete the image for 30 days; only of an upload with
             `delete_url=True`, to a host that has pages.
+        is_reused: Whether the image was there before an upload; only of one with `reuse=True`.
     """
 
     id: str
@@ -299,12 +300,14 @@ class Image(Result):
     updated_at: datetime
     taken_at: datetime | None = None
     delete_url: str | None = field(default=None, repr=False)
+    is_reused: bool | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """Return the image as the JSON object of the host, which has `delete_url` only where asked for."""
+        """Return the image as the JSON object of the host, which has some members only where asked for."""
         document = super().to_dict()
-        if self.delete_url is None:
-            del document["delete_url"]
+        for name in ("delete_url", "is_reused"):
+            if document[name] is None:
+                del document[name]
         return document
 
     def __repr__(self) -> str:

@@ -302,7 +302,7 @@ class FilterRule:
     Attributes:
         parse: Returns the value of a keyword, which may be text, or appends an error.
         condition: The column of `images` and the operator that compares it with the value; empty for the
-            search.
+            search and the uploaded bytes.
         to_sql: Converts a value to that of the database.
         is_counted: Whether the images that meet it are counted, so that the list has a total.
         is_given: Whether a value selects images.
@@ -350,6 +350,14 @@ def _parse_time(name: str, value: object, errors: list[FieldError]) -> datetime 
     return None
 
 
+def _parse_sha256(name: str, value: object, errors: list[FieldError]) -> str | None:
+    text = value.lower() if isinstance(value, str) else ""
+    if re.fullmatch("[0-9a-f]{64}", text, re.ASCII):
+        return text
+    errors.append(FieldError(name, "64 hexadecimal digits", quote_value(value)))
+    return None
+
+
 def _rule(*values: Any, **names: Any) -> dict[str, FilterRule]:
     return {"rule": FilterRule(*values, **names)}
 
@@ -364,6 +372,7 @@ class ImageFilter:
         format: Its stored format; `None` for any.
         created_after: A time before its upload, with a time zone; `None` for any.
         created_before: A time after its upload, with a time zone; `None` for any.
+        sha256: The SHA-256 of the bytes that were uploaded, 64 hexadecimal digits; `None` for any.
     """
 
     q: str = field(
@@ -381,6 +390,7 @@ class ImageFilter:
     created_before: datetime | None = field(
         default=None, metadata=_rule(_parse_time, "created_at <", to_micros)
     )
+    sha256: str | None = field(default=None, metadata=_rule(_parse_sha256, "", str))
 
     @property
     def given(self) -> dict[str, str | int]:
@@ -445,6 +455,7 @@ class ImageListKeywords(PageKeywords, total=False):
     format: StoredFormat | None
     created_after: datetime | str | None
     created_before: datetime | str | None
+    sha256: str | None
     sort: SortName | None
 
 

@@ -353,6 +353,7 @@ class Image(Record):
         derivatives: The sizes of the stored derivatives, largest first, in pixels.
         derivative_checksums: The CRC-32 of the file of each; empty if none was recorded.
         urls: The builder of the URLs of the host that has the image.
+        is_reused: Whether an upload with `reuse` has returned the image, and not stored it.
     """
 
     _INTERNAL = frozenset({"account_id", "derivative_checksums", "derivatives", "urls"})
@@ -378,6 +379,7 @@ class Image(Record):
     derivatives: tuple[tuple[int, int], ...] = ()
     derivative_checksums: tuple[int, ...] = ()
     urls: UrlBuilder = field(default=NO_URLS, repr=False)
+    is_reused: bool = field(default=False, eq=False)
 
     @property
     def url(self) -> str | None:

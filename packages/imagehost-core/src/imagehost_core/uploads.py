@@ -181,6 +181,7 @@ class UploadKeywords(TypedDict, total=False):
     convert_to_webp: bool
     auto_rename: bool
     is_public: bool | None
+    reuse: bool
 
 
 def _convert_album_id(value: Album | int | str | None) -> AlbumId | None:
@@ -214,6 +215,8 @@ class UploadOptions:
         auto_rename: Whether to replace the file name with a random one.
         is_public: Whether the image is in the gallery and delivered without a token. `None` is true, or false
             in a private album.
+        reuse: Whether to return the account's newest image of the same bytes and the same other options, if
+            there is one, in place of storing another.
 
     Raises:
         ValidationError: Values are not allowed; every one is listed in `errors`.
@@ -227,6 +230,7 @@ class UploadOptions:
     convert_to_webp: bool = True
     auto_rename: bool = False
     is_public: bool | None = None
+    reuse: bool = False
 
     def __attrs_post_init__(self) -> None:
         errors = list(_validate(self))
@@ -241,7 +245,7 @@ FORM_FIELDS: dict[str, str] = {
     for attribute in attrs.fields(UploadOptions)
 }
 """The form fields of an upload, with the attributes of `UploadOptions` that they set."""
-_FLAGS = ("remove_exif", "convert_to_webp", "auto_rename", "is_public")
+_FLAGS = ("remove_exif", "convert_to_webp", "auto_rename", "is_public", "reuse")
 """The boolean attributes."""
 _OPTIONAL_FLAGS = ("remove_exif", "is_public")
 """Those whose default depends on the host or on the album."""

@@ -183,13 +183,17 @@ CHECKS: dict[str, Check] = {
     "sort": choice(*get_args(ImageSort)),
     "created_after": _TIME,
     "created_before": _TIME,
+    "sha256": rule(
+        "64 hexadecimal digits",
+        lambda value: isinstance(value, str) and re.fullmatch("[0-9A-Fa-f]{64}", value) is not None,
+    ),
     "filename": text(1),
     "description": text(0, MAX_DESCRIPTION),
     "quality": integer(1, 100),
     **dict.fromkeys(
         ("remove_exif", "convert_to_webp", "auto_rename", "is_public", "images_public", "is_active"), _BOOLEAN
     ),
-    **dict.fromkeys(("suspended", "delete_images", "delete_url", "checksum"), _BOOLEAN),
+    **dict.fromkeys(("suspended", "delete_images", "delete_url", "reuse", "checksum"), _BOOLEAN),
     "idempotency_key": _KEY,
     "if_none_match": _KEY,
     "method": choice(*get_args(RequestMethod)),

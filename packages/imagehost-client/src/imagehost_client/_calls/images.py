@@ -88,12 +88,13 @@ def list_images(
     format: StoredFormat | None = None,  # noqa: A002 - the parameter's name in the API
     created_after: Time | None = None,
     created_before: Time | None = None,
+    sha256: str | None = None,
     sort: ImageSort | None = None,
 ) -> Call[Page[Image]]:
     """List your images, newest first.
 
-    With `q`, `format`, `created_after` or `created_before` the host does not count the images: `total` and
-    `total_pages` are `None`.
+    With `q`, `format`, `created_after`, `created_before` or `sha256` the host does not count the images:
+    `total` and `total_pages` are `None`.
 
     Args:
         album_id: An album or its id, to list only its images.
@@ -106,6 +107,7 @@ def list_images(
         format: The stored format of the images.
         created_after: A time with a UTC offset, or its text in RFC 3339; only later images are listed.
         created_before: A time with a UTC offset, or its text in RFC 3339; only earlier images are listed.
+        sha256: The SHA-256 of the bytes that were uploaded, 64 hexadecimal digits.
         sort: The order: `created_at`, `taken_at`, `filename` or `size`, with the prefix `-` for descending;
             by default `-created_at`. Images without `taken_at` are the last.
     """
@@ -122,6 +124,7 @@ def list_images(
         format=format_name(format),
         created_after=_timestamp(created_after),
         created_before=_timestamp(created_before),
+        sha256=sha256,
         sort=sort,
     )
 

@@ -103,6 +103,7 @@ def upload(
     convert_to_webp: bool | None = None,
     auto_rename: bool | None = None,
     is_public: bool | None = None,
+    reuse: bool | None = None,
     delete_url: bool | None = None,
     checksum: bool = False,
     idempotency_key: str | None = None,
@@ -125,6 +126,8 @@ def upload(
         convert_to_webp: Whether to store the image as WebP where that is smaller.
         auto_rename: Whether to give the image a random file name.
         is_public: Whether to list the image in the public gallery; by default unless its album is private.
+        reuse: Whether to return your newest image of the same bytes and the same other options, if there is
+            one, in place of storing another; `is_reused` of the image tells which.
         delete_url: Whether the image has `delete_url`: a page on which anyone can delete it, for 30 days.
         checksum: Whether to compare the SHA-256 of the stored file with the sent one. This requires
             `convert_to_webp=False`, and no `format`, `quality` or `remove_exif`, because the host
@@ -160,6 +163,7 @@ def upload(
             convertToWebP=convert_to_webp,
             auto_rename=auto_rename,
             is_public=is_public,
+            reuse=reuse,
             delete_url=delete_url,
         ),
         files=(FilePart(source=source, filename=filename, progress=progress, checksum=checksum),),

@@ -85,6 +85,7 @@ class _Changes(TypedDict):
     "--after", type=parse_time, metavar="WHEN", help="Only later images: 7d, 12h, or an ISO 8601 time."
 )
 @click.option("--before", type=parse_time, metavar="WHEN", help="Only earlier images.")
+@click.option("--sha256", metavar="HEX", help="The SHA-256 of the uploaded file.")
 @click.option("--sort", type=click.Choice(get_args(ImageSort)), help="--sort=-size is the largest first.")
 @lists(COLUMNS)
 def list_images(
@@ -97,6 +98,7 @@ def list_images(
     stored_format: StoredFormat | None,
     after: datetime | None,
     before: datetime | None,
+    sha256: str | None,
     sort: ImageSort | None,
 ) -> Pager[Image]:
     """List your images, newest first."""
@@ -108,6 +110,7 @@ def list_images(
         format=stored_format,
         created_after=after,
         created_before=before,
+        sha256=sha256,
         sort=sort,
     )
 

@@ -273,6 +273,7 @@ class Job:
 @flag("--remove-exif", "remove_exif", True, "Remove the metadata, such as the place.")
 @flag("--keep-exif", "remove_exif", False, "Keep the metadata, without a note about places.")
 @flag("--auto-rename", "auto_rename", True, "Store under a random file name.")
+@flag("--reuse", "reuse", True, "Reuse your image of the same file and options, if there is one.")
 @click.option("--checksum", is_flag=True, help="Verify checksums (with --keep-format).")
 @click.option("--parallel", type=POSITIVE, default=4, metavar="N", help="Concurrent uploads.  [default: 4]")
 @click.option(

@@ -251,6 +251,13 @@ CREATE INDEX images_by_album_and_taken_descending
     ON images (album_id, taken_descending, id, is_public, format, created_at) WHERE album_id IS NOT NULL
 """
 """When photographs were taken. A column for each order, in which images without this time are the last."""
+_UPLOADS = """
+ALTER TABLE images ADD COLUMN upload_sha256 TEXT;
+ALTER TABLE images ADD COLUMN upload_options TEXT;
+CREATE INDEX images_by_upload ON images (account_id, upload_sha256, created_at, id)
+    WHERE upload_sha256 IS NOT NULL
+"""
+"""The uploaded bytes and their options, by which an upload finds an image to reuse."""
 _LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"}
 _HAMZA = {"آ": "ا", "أ": "ا", "إ": "ا", "ؤ": "و", "ئ": "ي", "ۀ": "ە", "ۂ": "ہ", "ۓ": "ے"}
 _POINTS = (*range(0x591, 0x5BE), 0x5BF, 0x5C1, 0x5C2, 0x5C4, 0x5C5, 0x5C7, 0x640, *range(0x64B, 0x660), 0x670)
@@ -279,6 +286,7 @@ _MIGRATIONS = {
     "format_index": _FORMAT_INDEX,
     "taken_times": _TAKEN_TIMES,
     "folded_words": _FOLDED_WORDS,
+    "uploads": _UPLOADS,
 }
 """The statements of each migration by its name, in the order in which they are applied."""
 

@@ -7,6 +7,7 @@ power failure; if it raises, nothing is stored.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from attrs import evolve, field, frozen
 
 from imagehost_core._util.durable import translate_disk_errors
 from imagehost_core._util.fields import parse_positive_int
+from imagehost_core.db.repositories.images import Upload
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.environment import Environment
 from imagehost_core.errors import ErrorCollector, ImageHostError
@@ -114,10 +116,15 @@ class UploadService:
             return image
         with self._measure() as sizes:
             options = self._validate(options, keywords, account)
+            if options.remove_exif is None:
+                options = evolve(options, remove_exif=self._settings.uploads.remove_exif)
             name = clean_filename(filename if filename is not None else _source_name(source))
             with self._stage(source, name) as staged, translate_disk_errors():
                 sizes["received"] = staged.size
                 received_at = received_at or self._env.clock()
+                image = self._find_reusable(account, options, staged.sha256)
+                if image is not None:
+                    return image
                 header, taken_at = self._scan(staged)
                 self._admit(staged, account)
                 with self._files.staging.temporary_directory() as directory:
@@ -126,9 +133,11 @@ class UploadService:
                     earliest = min(created_at or received_at, received_at)
                     image = evolve(image, created_at=earliest, taken_at=taken_at)
                     with self._units.begin() as unit, self._store(image, directory):
-                        image = self._commit(unit, image, account, options, idempotency)
-            sizes["stored"] = image.size
-        return image
+                        stored = self._commit(unit, image, account, options, staged.sha256, idempotency)
+                        if stored.is_reused:
+                            self._rollback(image)
+            sizes["stored"] = 0 if stored.is_reused else stored.size
+        return stored
 
     def parse_options(
         self,
@@ -188,6 +197,17 @@ class UploadService:
         """Raise ValidationError if a value is an album or its id, but not one of the account."""
         album_id = parse_positive_int(album.id if isinstance(album, Album) else album, MAX_ALBUM_ID)
         require_album(self._records.albums, album_id, account.id)
+
+    def _find_reusable(self, account: Account, options: UploadOptions, sha256: str) -> Image | None:
+        """Return the image that an upload with `reuse` returns, before any work is done for another one."""
+        if not options.reuse:
+            return None
+        album = require_album(self._records.albums, options.album_id, account.id)
+        image = self._records.images.find_upload(_upload(account, options, album, sha256))
+        if image is None:
+            return None
+        self._units.verify(account)
+        return evolve(image, is_reused=True)
 
     def _previous_result(self, idempotency: ResultRecorder | None) -> Image | None:
         """Return the image that an earlier attempt of the same request stored."""
@@ -263,9 +283,7 @@ class UploadService:
             requested_format=options.format,
             convert_to_webp=options.convert_to_webp,
             quality=options.quality,
-            remove_exif=self._settings.uploads.remove_exif
-            if options.remove_exif is None
-            else options.remove_exif,
+            remove_exif=bool(options.remove_exif),
             is_displayable=header.is_displayable,
         )
         cost = ingest_cost(
@@ -357,22 +375,29 @@ class UploadService:
         image: Image,
         account: Account,
         options: UploadOptions,
+        sha256: str,
         idempotency: ResultRecorder | None,
     ) -> Image:
-        """Insert the record of an image with its usage, event and result of its request, and return it."""
+        """Insert the record of an image with its usage, event and result of its request, and return it.
+
+        With `reuse`, return the image that an equal upload has stored meanwhile.
+        """
         with self._units.transaction(account) as transaction:
             album = require_album(self._records.albums, image.album_id, image.account_id, transaction)
-            if options.is_public is None:
-                image = evolve(image, is_public=album is None or album.is_public)
+            upload = _upload(account, options, album, sha256)
+            image = evolve(image, is_public=upload.is_public)
+            equal = self._records.images.find_upload(upload, transaction) if options.reuse else None
+            if equal is not None:
+                return evolve(equal, is_reused=True)
             self._records.accounts.add_usage(transaction, image.account_id, image.size, self._quota(account))
-            self._records.images.insert(transaction, image)
+            self._records.images.insert(transaction, image, upload)
             unit.image_uploaded(transaction, image)
             if idempotency is not None:
                 idempotency.record_result(transaction, image.id)
         return image
 
     def _rollback(self, image: Image) -> None:
-        """Remove the files of an upload that failed; if that fails, log the error and leave a marker."""
+        """Remove the files of an upload without a record; if that fails, log the error and leave a marker."""
         try:
             # An interrupt, or a response that is late, can come after the commit; then the files stay.
             if not self._records.images.is_recorded(image.id, image.account_id):
@@ -383,6 +408,20 @@ class UploadService:
 
     def _quota(self, account: Account) -> int:
         return self._settings.limits.for_account(account).quota_bytes
+
+
+def _upload(account: Account, options: UploadOptions, album: Album | None, sha256: str) -> Upload:
+    is_public = album is None or album.is_public if options.is_public is None else options.is_public
+    converts = options.format is None and options.convert_to_webp
+    stored_as = (options.format, converts, options.quality, options.remove_exif, options.auto_rename)
+    return Upload(
+        account_id=account.id,
+        sha256=sha256,
+        options=json.dumps(stored_as),
+        album_id=options.album_id,
+        is_public=is_public,
+        description=options.description,
+    )
 
 
 def _source_name(source: UploadSource) -> str | None:

@@ -87,6 +87,16 @@ CreatedBefore = Annotated[
     ),
 ]
 
+Sha256Filter = Annotated[
+    str | None,
+    query(
+        "List only images whose uploaded bytes have this SHA-256, in hexadecimal; `sha256` of a record is "
+        "that of the stored bytes.",
+        type="string",
+        pattern="^[0-9A-Fa-f]{64}$",
+    ),
+]
+
 Sort = Annotated[
     str | None,
     query(
@@ -293,6 +303,7 @@ async def list_images(
     format: FormatFilter = None,  # noqa: A002, ARG001
     created_after: CreatedAfter = None,  # noqa: ARG001
     created_before: CreatedBefore = None,  # noqa: ARG001
+    sha256: Sha256Filter = None,  # noqa: ARG001
     sort: Sort = None,  # noqa: ARG001
 ) -> Response[Success[ImageList]]:
     """Respond with a page of the caller's images."""

@@ -122,6 +122,13 @@ class UploadForm(Struct, kw_only=True):
         ]
         | UnsetType
     ) = UNSET
+    reuse: Annotated[
+        bool,
+        member(
+            "Return your newest image of the same bytes and the same other options, if there is one, in "
+            "place of storing another."
+        ),
+    ] = False
     delete_url: Annotated[
         bool,
         member(
@@ -156,9 +163,11 @@ class UploadedImageRecord(ImageRecord):
     Attributes:
         delete_url: The URL of a page on which anyone can delete the image in 30 days; null where the host has
             no pages, or where it cannot be signed any more. Only where the form has `delete_url`.
+        is_reused: Whether the image was there before. Only where the form has `reuse`.
     """
 
     delete_url: str | UnsetType | None = UNSET
+    is_reused: bool | UnsetType = UNSET
 
     @classmethod
     def of(cls, source: Image | Album | PublicAlbum) -> Self:
@@ -348,7 +357,8 @@ async def store_form(
             raise
         stored.append(image.id)
         request.log(images=" ".join(stored))
-        return UploadedImageRecord.of(image)
+        record = UploadedImageRecord.of(image)
+        return evolve(record, is_reused=image.is_reused) if options.reuse else record
 
     def store_all() -> UploadedImageRecord | UploadResults:
         if form.kind is FormKind.SINGLE:

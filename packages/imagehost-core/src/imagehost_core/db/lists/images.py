@@ -18,6 +18,9 @@ from imagehost_core.ids import AccountId
 from imagehost_core.lists import FILTER_RULES, ImageListRequest, PageRequest
 from imagehost_core.models import NO_URLS, Image, Page, PublicAlbum, UrlBuilder
 
+_UPLOADED = (
+    "item.number IN (SELECT number FROM images WHERE account_id = :account AND upload_sha256 = :sha256)"
+)
 _COUNTS = ("image_count", "public_image_count")
 
 
@@ -55,6 +58,9 @@ class ImageListRepository:
         )
         filters, sort, page = request.filters, request.sort, request.page
         ranges, conditions = [f"item.{owner} = :owner"], list[str]()
+        if filters.sha256 is not None:
+            # The few images of an upload are sorted: the unary plus keeps out the indexes of all images.
+            ranges = [f"+{ranges[0]}", _UPLOADED]
         for is_range, condition in _conditions(request):
             (ranges if is_range else conditions).append(condition)
         counted = self.database.fetch_one(
@@ -66,7 +72,7 @@ class ImageListRepository:
             id=image_list_id(account_id, request),
             table="images",
             where=" AND ".join(ranges),
-            values={**filters.given, "owner": owner_id},
+            values={**filters.given, "owner": owner_id, "account": int(account_id)},
             order=Order(sort.column, sort.is_descending),
             to_item=self._to_image,
             deadline=self._deadline(),
@@ -128,7 +134,7 @@ class ImageListRepository:
 def _conditions(request: ImageListRequest) -> Iterator[tuple[bool, str]]:
     """Yield whether each filter selects a range of an index in the order of the list, and its condition.
 
-    The search is not among them.
+    The search and the uploaded bytes are not among them.
     """
     for name in request.filters.given:
         column, _, operator = FILTER_RULES[name].condition.partition(" ")

@@ -15,6 +15,7 @@ from imagehost_core.db.counters import add_to_counter, count_image
 from imagehost_core.db.engines.database import (
     Database,
     Queryable,
+    SqlRow,
     SqlValue,
     Transaction,
     blob,
@@ -65,6 +66,27 @@ class Tombstone:
     account_id: AccountId
     album_id: AlbumId | None
     deleted_at: datetime
+
+
+@frozen(kw_only=True)
+class Upload:
+    """The bytes and the options of an upload, by which the image that it stores is found again.
+
+    Attributes:
+        account_id: The owner.
+        sha256: The SHA-256 of the uploaded bytes, 64 hexadecimal digits.
+        options: The options that no change of the image can change, as a text.
+        album_id: The album, or `None`.
+        is_public: Whether the image is public.
+        description: Its description.
+    """
+
+    account_id: AccountId
+    sha256: str
+    options: str
+    album_id: AlbumId | None
+    is_public: bool
+    description: str
 
 
 @frozen
@@ -210,13 +232,34 @@ class ImageRepository:
         rows = (queryable or self.database).fetch_all(sql, {"album": album_id, "count": _BATCH})
         return tuple(ImageId(text(row, "id")) for row in rows)
 
-    def insert(self, transaction: Transaction, image: Image) -> None:
-        """Insert an image."""
+    def find_upload(self, upload: Upload, queryable: Queryable | None = None) -> Image | None:
+        """Return the newest image that an upload would store again, as images are now, or `None`."""
+        row = (queryable or self.database).fetch_one(
+            f"{_SELECT} WHERE item.account_id = :account AND item.upload_sha256 = :sha256 "
+            "AND item.upload_options = :options AND coalesce(item.album_id, 0) = :album "
+            "AND item.is_public = :public AND item.description = :description "
+            "ORDER BY item.created_at DESC, item.id DESC LIMIT 1",
+            {
+                "account": upload.account_id,
+                "sha256": upload.sha256,
+                "options": upload.options,
+                "album": upload.album_id or 0,
+                "public": int(upload.is_public),
+                "description": upload.description,
+            },
+        )
+        return None if row is None else to_image(row, self.urls)
+
+    def insert(self, transaction: Transaction, image: Image, upload: Upload | None = None) -> None:
+        """Insert an image, with the bytes and options of its upload if they are known."""
         # Two transactions that run at the same time do not choose the same number: that of the id is random.
         number = first_number(to_micros(image.created_at)) + crc32(image.id.encode()) // 2**4
         while transaction.fetch_one("SELECT 1 FROM images WHERE number = :number", {"number": number}):
             number += 1
-        transaction.insert("images", {"number": number, **to_image_row(image)})
+        row: SqlRow = {"number": number, **to_image_row(image)}
+        if upload is not None:
+            row |= {"upload_sha256": upload.sha256, "upload_options": upload.options}
+        transaction.insert("images", row)
         insert_words(transaction, number, image)
         count_image(transaction, None, image)
         add_to_gallery(transaction, image.id)
