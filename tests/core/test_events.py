@@ -20,7 +20,6 @@ from imagehost_core.events import (
     AlbumUpdated,
     DeletedImage,
     Event,
-    EventName,
     ImageDeleted,
     ImageUploaded,
     deserialize_event,
@@ -30,7 +29,7 @@ from imagehost_core.events import (
 )
 from imagehost_core.formats import Format
 from imagehost_core.ids import AlbumId, EventId
-from imagehost_core.models import Album, Image, UrlBuilder
+from imagehost_core.models import Album, EventName, Image, UrlBuilder
 from imagehost_core.resources import AlbumRecord, ImageRecord
 
 URLS = UrlBuilder("https://img.example/v1", "https://cdn.example/i")

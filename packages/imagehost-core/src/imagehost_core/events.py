@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 from attrs import frozen
@@ -93,9 +93,6 @@ class AlbumUpdated:
 
 Event = ImageUploaded | ImageDeleted | AlbumCreated | AlbumUpdated
 """The closed union of all events."""
-
-EventName = Literal["image.uploaded", "image.deleted", "album.created", "album.updated"]
-"""The type of an event."""
 
 EVENT_TYPES: dict[str, type[Event]] = {kind.type: kind for kind in get_args(Event)}
 """Every event class by its type."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from html import escape
-from typing import ClassVar, Generic, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypedDict, TypeVar
 
 from attrs import asdict, field, fields, frozen, has
 from attrs.validators import ge, optional
@@ -459,6 +459,23 @@ class BulkStatus(StrEnum):
     DELETED = "deleted"
     NOT_FOUND = "not_found"
     FAILED = "failed"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
+
+
+BulkStatusName = Literal[
+    "updated",
+    "unchanged",
+    "deleted",
+    "not_found",
+    "failed",
+    BulkStatus.UPDATED,
+    BulkStatus.UNCHANGED,
+    BulkStatus.DELETED,
+    BulkStatus.NOT_FOUND,
+    BulkStatus.FAILED,
+]
+"""The name of an outcome."""
 
 
 @frozen(kw_only=True)
@@ -489,7 +506,7 @@ class BulkResult(Record):
     """
 
     id: str
-    status: BulkStatus
+    status: BulkStatusName
     error: BulkError | None = None
     made_private: bool = False
 
@@ -594,6 +611,21 @@ class MemberStatus(StrEnum):
     REMOVED = "removed"
     UNCHANGED = "unchanged"
     NOT_FOUND = "not_found"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
+
+
+MemberStatusName = Literal[
+    "added",
+    "removed",
+    "unchanged",
+    "not_found",
+    MemberStatus.ADDED,
+    MemberStatus.REMOVED,
+    MemberStatus.UNCHANGED,
+    MemberStatus.NOT_FOUND,
+]
+"""The name of an outcome."""
 
 
 @frozen(kw_only=True)
@@ -607,7 +639,7 @@ class Member:
     """
 
     image_id: str
-    status: MemberStatus
+    status: MemberStatusName
     made_private: bool = False
 
 
@@ -803,6 +835,20 @@ class DeliveryStatus(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
     FAILED = "failed"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
+
+
+DeliveryStatusName = Literal[
+    "pending", "delivered", "failed", DeliveryStatus.PENDING, DeliveryStatus.DELIVERED, DeliveryStatus.FAILED
+]
+"""The name of an outcome."""
+
+
+EventName = Literal["image.uploaded", "image.deleted", "album.created", "album.updated"]
+"""The type of an event, as `imagehost_core.events` has them."""
+DeliveryEventName = Literal["webhook.test", EventName]
+"""The type of an event in deliveries."""
 
 
 @frozen(kw_only=True)
@@ -823,7 +869,7 @@ class Webhook(Record):
     id: WebhookId
     account_id: AccountId
     url: str
-    events: tuple[str, ...]
+    events: tuple[EventName, ...]
     description: str
     is_active: bool
     created_at: datetime
@@ -860,8 +906,8 @@ class WebhookDelivery(Record):
     id: DeliveryId
     webhook_id: WebhookId
     event_id: EventId
-    event: str
-    status: DeliveryStatus
+    event: DeliveryEventName
+    status: DeliveryStatusName
     attempts: int
     next_attempt_at: datetime | None
     created_at: datetime

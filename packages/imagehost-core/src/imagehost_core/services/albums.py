@@ -44,6 +44,7 @@ from imagehost_core.models import (
     Member,
     Membership,
     MemberStatus,
+    MemberStatusName,
     Page,
 )
 from imagehost_core.services.deletion import ImageDeleter
@@ -454,7 +455,7 @@ class AlbumService:
 _CHANGES = (MemberStatus.ADDED, MemberStatus.REMOVED)
 
 
-def _status(image: Image | None, album: Album, add: bool) -> MemberStatus:
+def _status(image: Image | None, album: Album, add: bool) -> MemberStatusName:
     if image is None:
         return MemberStatus.NOT_FOUND
     if (image.album_id == album.id) is add:

@@ -32,6 +32,7 @@ from imagehost_core.models import (
     BulkError,
     BulkResult,
     BulkStatus,
+    BulkStatusName,
     Deleted,
     Image,
     ImageChanges,
@@ -458,7 +459,8 @@ class ImageService(ImageLists):
             if "album_id" in changes and "is_public" not in changes and not changes.get(PUBLISHES):
                 leaving = find_leaving(records.images, images, target, transaction)
             for image_id, image in records.images.get_many(images, account_id, transaction).items():
-                changed, status = apply_changes(image, changes), BulkStatus.UNCHANGED
+                changed = apply_changes(image, changes)
+                status: BulkStatusName = BulkStatus.UNCHANGED
                 made_private = image_id in leaving and changed.album_id != image.album_id
                 if made_private:
                     changed = attrs.evolve(changed, is_public=False)
@@ -559,7 +561,7 @@ def _parse_item(name: str, item: object, params: Mapping[str, object]) -> object
     return {"image_id": image.id if isinstance(image, Image) else id_in(image), **params, **own}
 
 
-def _result(image_id: str, status: BulkStatus, error: ImageHostError | None = None) -> BulkResult:
+def _result(image_id: str, status: BulkStatusName, error: ImageHostError | None = None) -> BulkResult:
     record = None
     if error is not None:
         record = BulkError(code=error.code, message=error.message, details=error.details)

@@ -21,10 +21,17 @@ from imagehost_core.db.repositories.leases import LeasedDelivery as LeasedDelive
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.environment import Environment
 from imagehost_core.errors import ErrorCollector, NotFoundError, ValidationError, quote_value
-from imagehost_core.events import EventName
 from imagehost_core.ids import DeliveryId, WebhookId, new_event_id, new_id
 from imagehost_core.lists import PageKeywords, parse_page_request
-from imagehost_core.models import Account, Deleted, Page, Webhook, WebhookDelivery, WebhookWithSecret
+from imagehost_core.models import (
+    Account,
+    Deleted,
+    EventName,
+    Page,
+    Webhook,
+    WebhookDelivery,
+    WebhookWithSecret,
+)
 from imagehost_core.observer import DeliveryAttempted
 from imagehost_core.resources import with_current_urls
 from imagehost_core.services.references import DeliveryRef, Owner, WebhookRef, get_account, webhook_id_of

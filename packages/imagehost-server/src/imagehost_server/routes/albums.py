@@ -370,7 +370,9 @@ async def _change_members(
     changed = await request.call(change, album_id, members.image_ids, images_public=members.images_public)
     records = [
         MembershipResult(
-            image_id=result.image_id, status=result.status, made_private=result.made_private or UNSET
+            image_id=result.image_id,
+            status=MemberStatus(result.status),
+            made_private=result.made_private or UNSET,
         )
         for result in changed.results
     ]

@@ -441,7 +441,7 @@ def _changed(results: Iterable[BulkResult]) -> str:
 def _record(result: BulkResult) -> BulkResultRecord:
     error = UNSET if result.error is None else record_of(ErrorRecord, result.error)
     return BulkResultRecord(
-        id=result.id, status=result.status, error=error, made_private=result.made_private or UNSET
+        id=result.id, status=BulkStatus(result.status), error=error, made_private=result.made_private or UNSET
     )
 
 

@@ -12,9 +12,10 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import UNSET, UnsetType
 
 from imagehost_core.endpoints import MAX_URL
-from imagehost_core.events import EVENT_TYPES, EventName
+from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import (
     Deleted,
+    EventName,
     Scope,
     Webhook,
     WebhookDelivery,

@@ -8,8 +8,8 @@ from litestar import Response
 from litestar.params import FromPath
 
 from imagehost_core.errors import ImageHostError, ValidationError
-from imagehost_core.events import EVENT_TYPES, EventName
-from imagehost_core.models import WebhookWithSecret
+from imagehost_core.events import EVENT_TYPES
+from imagehost_core.models import EventName, WebhookWithSecret
 from imagehost_server.routes.webhooks import delivery_record
 from imagehost_server.web.page import page
 from imagehost_server.web.redirects import see_other
