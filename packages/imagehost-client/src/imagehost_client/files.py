@@ -181,7 +181,7 @@ def expand_sources(sources: Iterable[Source] | Source) -> Iterator[Source]:
             continue
         path = Path(source)
         if path.is_dir():
-            yield from _images_in(path)
+            yield from images_in(path)
         elif not path.exists() and has_magic(str(source)):
             matches: list[Source] = [*sorted(glob(str(source), recursive=True))]  # noqa: PTH207
             yield from matches or [source]
@@ -189,7 +189,8 @@ def expand_sources(sources: Iterable[Source] | Source) -> Iterator[Source]:
             yield source
 
 
-def _images_in(directory: Path) -> Iterator[Path]:
+def images_in(directory: Path) -> Iterator[Path]:
+    """Yield the images in a directory and in those below it, sorted."""
     for path in sorted(directory.rglob("*")):
         if path.suffix.lower() in MEDIA_TYPES and path.is_file():
             yield path

@@ -27,6 +27,7 @@ from imagehost_client._cli.images import (
 )
 from imagehost_client._cli.options import Command, RootGroup
 from imagehost_client._cli.sign_in import login, logout, profiles, show_config, whoami
+from imagehost_client._cli.sync import sync
 from imagehost_client._cli.uploads import upload
 from imagehost_client._cli.webhooks import webhooks
 from imagehost_client._config import __version__
@@ -98,7 +99,17 @@ def alias(command: click.Command, name: str) -> click.Command:
 
 
 for _command in (
-    *(upload, list_images, show_images, update_images, delete_images, list_gallery, get_images, image_urls),
+    *(
+        upload,
+        sync,
+        list_images,
+        show_images,
+        update_images,
+        delete_images,
+        list_gallery,
+        get_images,
+        image_urls,
+    ),
     *(albums, keys, webhooks, sessions, accounts, profiles),
     *(login, logout, whoami, register, change_password, show_own_account, show_config, print_completion),
     alias(get_images, "render"),
