@@ -30,7 +30,7 @@ def create_certificate(folder: Path, name: str = "IP:127.0.0.1") -> Certificate:
     certificate = Certificate(folder / "cert.pem", folder / "key.pem")
     # A key of an elliptic curve takes a hundredth of the time of one of RSA.
     command = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost"
     )
     names = ("-subj", "/CN=localhost", "-addext", f"subjectAltName={name}")
     files = ("-keyout", str(certificate.key), "-out", str(certificate.cert))

@@ -288,13 +288,15 @@ class ProxiedServer:
         return str(self.api("POST", "/session", json=body)["token"])
 
 
-def wait_for(port: int, log: Path) -> None:
-    """Wait until a port of loopback accepts connections."""
+def wait_for(port: int, log: Path, process: subprocess.Popen[bytes] | None = None) -> None:
+    """Wait until a port of loopback accepts connections, while a process runs."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
         except OSError:
+            has_ended = process is not None and process.poll() is not None
+            assert not has_ended, log.read_text(encoding="utf-8")
             assert time.monotonic() < deadline, log.read_text(encoding="utf-8")
             time.sleep(0.05)
         else:
@@ -314,7 +316,7 @@ def started(
         environment = {**os.environ, **(variables or {})}
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment, cwd=directory)
     try:
-        wait_for(port, log)
+        wait_for(port, log, process)
         yield
     finally:
         process.terminate()

@@ -157,8 +157,8 @@ def origin(host: ImageHost) -> Iterator[str]:
 def test_a_site_without_a_proxy_lets_everything_through(origin: str) -> None:
     checks = {check.name: check.state for check in check_site(parse_site(f"{origin}/v1"))}
     assert {*checks} == {
-        *("host", "body of 1 MB", "body of 5 MB", "body of 50 MB"),
-        *("Authorization", "Range", "If-None-Match"),
+        *("host", "client address", "body of 1 MB", "body of 5 MB", "body of 50 MB", "streaming"),
+        *("Expect", "Authorization", "image URL", "image", "Range", "If-None-Match"),
     }
     assert {*checks.values()} == {State.OK}
 

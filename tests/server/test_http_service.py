@@ -49,9 +49,12 @@ def test_no_two_schemas_of_enums_have_a_value_in_common_which_is_a_constant_in_g
 
 
 def test_healthz_and_readyz_respond(anonymous: httpx2.Client) -> None:
-    assert anonymous.get("/healthz").json() == {"success": True, "data": {"status": "alive"}}
+    alive = {"status": "alive", "ip_address": "127.0.0.1"}
+    assert anonymous.get("/healthz").json() == {"success": True, "data": alive}
     assert anonymous.get("/readyz").json() == {"success": True, "data": {"status": "ready"}}
     assert anonymous.head("/healthz").status_code == 200
+    for path in ("/healthz", "/readyz"):
+        assert anonymous.get(path).headers["cache-control"] == "no-store"
 
 
 def test_the_document_has_exactly_the_routes_and_the_delivery_route(document: dict[str, Any]) -> None:

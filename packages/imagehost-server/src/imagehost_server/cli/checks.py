@@ -11,6 +11,7 @@ from pathlib import Path
 
 import attrs
 import click
+from attrs import evolve
 
 from imagehost_core import ImageHost, ImageHostError, utc_now
 from imagehost_core.installation import FORMAT, parse_record
@@ -32,18 +33,21 @@ SANDBOX = {"landlock": "5.13", "seccomp": "3.5"}
 @click.command()
 @data_option
 @click.option("--url", metavar="URL", help="Look at the site too, from outside like a client.")
+@click.option("--account", metavar="NAME", help="With --url: slowly upload an image as NAME, and delete it.")
 @json_option
 @click.pass_context
-def check(context: click.Context, data: Path, url: str | None, as_json: bool) -> None:
+def check(context: click.Context, data: Path, url: str | None, account: str | None, as_json: bool) -> None:
     """Print what this machine can do for the host: data directory, disk, database, image store, workers.
 
     It may run beside the server. Data of an earlier version are not upgraded, but named. With --url it prints
-    too what reaches the host through a proxy.
+    too what reaches the host through a proxy; with --account, which takes about a minute more, whether a slow
+    upload does, and whether a deleted image is gone from its caches.
 
     \b
     Examples:
       imagehost check --data /srv/imagehost
       imagehost check --data /srv/imagehost --url https://images.example.com
+      imagehost check --data /srv/imagehost --url https://images.example.com --account admin
 
     \b
     The exit status is:
@@ -51,8 +55,17 @@ def check(context: click.Context, data: Path, url: str | None, as_json: bool) ->
       1  something failed
     """  # noqa: D301 - the escape sequence is click's
     site = None if url is None else parse_site(url)
+    if account is not None and site is None:
+        raise click.UsageError("expected --url for --account")
     checks = [*_check_data(data)]
-    if site is not None:
+    if site is not None and account is not None:
+        with open_host(data, recover=False) as host:
+            session = host.sessions.create(owner := host.accounts.get(account))
+            try:
+                checks += check_site(evolve(site, token=session.token))
+            finally:
+                host.sessions.delete(session, owner=owner)
+    elif site is not None:
         checks += check_site(site)
     if as_json:
         click.echo(json.dumps({"checks": [attrs.asdict(each) for each in checks]}))

@@ -108,6 +108,7 @@ class ProbeResult:
 
     Attributes:
         status: `alive` or `ready`.
+        ip_address: That of the client as limits count it; only of `/healthz`.
         unavailable: `storage` if the image store does not respond, so that only what is cached is served;
             for loopback clients also `image workers`, without which uploads and new variants get 503.
         cause: Why; only for loopback clients.
@@ -117,6 +118,7 @@ class ProbeResult:
     """
 
     status: str
+    ip_address: str | msgspec.UnsetType = msgspec.UNSET
     unavailable: str | msgspec.UnsetType = msgspec.UNSET
     cause: str | msgspec.UnsetType = msgspec.UNSET
     uploads: str | msgspec.UnsetType = msgspec.UNSET
@@ -124,9 +126,9 @@ class ProbeResult:
 
 
 @operation("GET /healthz", None, summary="Check that the process is alive.")
-async def healthz() -> Response[Success[ProbeResult]]:
-    """Respond with 200, without accessing any store."""
-    return ok(ProbeResult("alive"))
+async def healthz(request: ApiRequest) -> Response[Success[ProbeResult]]:
+    """Respond with 200 and the client's IP address, without accessing any store."""
+    return ok(ProbeResult("alive", ip_address=request.scope["state"]["ip_address"]))
 
 
 @operation("GET /readyz", None, summary="Check that this host can serve what it has.", errors=(503,))
