@@ -353,7 +353,7 @@ class Image(Record):
         derivatives: The sizes of the stored derivatives, largest first, in pixels.
         derivative_checksums: The CRC-32 of the file of each; empty if none was recorded.
         urls: The builder of the URLs of the host that has the image.
-        is_reused: Whether an upload with `reuse` has returned the image, and not stored it.
+        is_reused: Whether the image was there before an upload; only of one with `reuse`.
     """
 
     _INTERNAL = frozenset({"account_id", "derivative_checksums", "derivatives", "urls"})
@@ -379,7 +379,7 @@ class Image(Record):
     derivatives: tuple[tuple[int, int], ...] = ()
     derivative_checksums: tuple[int, ...] = ()
     urls: UrlBuilder = field(default=NO_URLS, repr=False)
-    is_reused: bool = field(default=False, eq=False)
+    is_reused: bool | None = field(default=None, eq=False)
 
     @property
     def url(self) -> str | None:
@@ -405,6 +405,13 @@ class Image(Record):
     def is_animated(self) -> bool:
         """Whether the image has more than one frame."""
         return self.frames > 1
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the image as the JSON object of the HTTP interface; `is_reused` only where it is set."""
+        document = super().to_dict()
+        if self.is_reused is None:
+            del document["is_reused"]
+        return document
 
     def _repr_html_(self) -> str | None:
         """Return the HTML with which notebooks display the image; `None` if the host has no base URL."""

@@ -137,7 +137,7 @@ class UploadService:
                         if stored.is_reused:
                             self._rollback(image)
             sizes["stored"] = 0 if stored.is_reused else stored.size
-        return stored
+        return evolve(stored, is_reused=bool(stored.is_reused)) if options.reuse else stored
 
     def parse_options(
         self,

@@ -358,7 +358,7 @@ async def store_form(
         stored.append(image.id)
         request.log(images=" ".join(stored))
         record = UploadedImageRecord.of(image)
-        return evolve(record, is_reused=image.is_reused) if options.reuse else record
+        return evolve(record, is_reused=bool(image.is_reused)) if options.reuse else record
 
     def store_all() -> UploadedImageRecord | UploadResults:
         if form.kind is FormKind.SINGLE:
