@@ -18,7 +18,7 @@ from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, StorageState
+    from playwright.sync_api import Page, Route, StorageState
 
 pytestmark = pytest.mark.external
 
@@ -117,6 +117,52 @@ def test_all_images_of_a_list_are_published_downloaded_and_hidden(
     assert tab.errors == []
 
 
+def hold_ids(page: Page) -> list[Route]:
+    """Hold the requests for the ids of a list, in the list that is returned."""
+    held: list[Route] = []
+    page.route("**/images/ids?*", lambda route: held.append(route))
+    return held
+
+
+def test_no_action_begins_before_select_all_has_read_the_list(tab: Watched) -> None:
+    page = tab.page
+    held = hold_ids(page)
+    loaded = page.locator("#grid [data-id]:visible").count()
+    with page.expect_request("**/images/ids?*"):
+        page.keyboard.press("Control+a")
+    # The list becomes longer meanwhile, and one image is deselected.
+    load_all(page)
+    page.locator("#grid input").first.uncheck()
+    requests = len(tab.requests)
+    page.keyboard.press("Delete")
+    for button in page.locator(".selection button[data-action]").all():
+        if button.get_attribute("data-action") not in ("all", "none"):
+            button.evaluate("(button) => button.click()")
+    assert not page.locator(".undo").is_visible()
+    assert [url for url in tab.requests[requests:] if "/img/" not in url] == []
+    held[0].continue_()
+    page.locator(".selection strong.count", has_text="99 selected").wait_for()
+    assert page.locator("#grid .selected").count() == COUNT - 1 > loaded
+    assert page.locator("[data-action=delete]").is_enabled()
+    assert tab.errors == []
+
+
+def test_selecting_none_ends_the_reading_of_the_list(tab: Watched) -> None:
+    page = tab.page
+    held = hold_ids(page)
+    with page.expect_request("**/images/ids?*"):
+        page.keyboard.press("Control+a")
+    page.locator(".selection strong.count", has_text="Reading the list").wait_for()
+    with page.expect_event("requestfailed"):
+        page.click("[data-action=none]")
+    page.locator(".selection").first.wait_for(state="hidden")
+    with page.expect_request("**/images/ids?*"):
+        page.keyboard.press("Control+a")
+    held[1].continue_()
+    page.locator(".selection strong.count", has_text="100 selected").wait_for()
+    assert tab.errors == []
+
+
 def test_a_list_longer_than_its_page_is_deleted_after_a_question_with_the_number(
     open_tab: OpenTab, origin: str, session_cookies: StorageState, client: httpx2.Client
 ) -> None:
@@ -125,6 +171,8 @@ def test_a_list_longer_than_its_page_is_deleted_after_a_question_with_the_number
     for _ in range(3):
         files = [("files[]", (f"{n}.png", make_image(30, 20))) for n in range(15)]
         client.post("/upload", files=files, data={"album_id": str(album)}).raise_for_status()
+    later: list[Route] = []
+    page.route("**cursor=*", lambda route: later.append(route))  # the rest of the list is never loaded
     page.goto(f"{origin}/albums/{album}")
     page.locator("#grid input").first.wait_for()
     questions: list[str] = []

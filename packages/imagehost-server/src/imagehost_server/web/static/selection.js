@@ -40,7 +40,9 @@ function start() {
   const earlier = new Set(place.selected); // ids of images that may not be loaded yet
   const bar = document.getElementById("selection-bar").content.firstElementChild.cloneNode(true);
   const count = bar.querySelector(".count");
+  const actions = bar.querySelectorAll("button:not([data-action=all], [data-action=none])");
   let last = null;
+  let reading = null; // the request for the ids of the list
   bar.hidden = true;
   tools.append(bar);
   // What gets the focus is scrolled to above the bar.
@@ -62,13 +64,16 @@ function start() {
   }
 
   function refresh() {
-    bar.hidden = selected.size === 0;
-    count.textContent = counted("selected", formatted(selected.size));
+    bar.hidden = selected.size === 0 && !reading;
+    for (const button of actions) button.disabled = reading !== null;
+    count.textContent = describeSelection();
   }
+
+  const describeSelection = () => (reading ? texts.selecting : counted("selected", formatted(selected.size)));
 
   /** Says to screen readers what the keyboard has selected. */
   function announce(text = "") {
-    announced.textContent = `${text} ${counted("selected", formatted(selected.size))}`;
+    announced.textContent = `${text} ${describeSelection()}`;
   }
 
   function show(item, isSelected) {
@@ -85,25 +90,43 @@ function start() {
 
   /** Selects all images of the list, with its filters, also those that are not loaded. */
   async function selectAll() {
+    if (reading) return;
+    // What is loaded is the reader's from here on: one that is deselected meanwhile stays so.
+    const known = new Set([...grid.querySelectorAll("[data-id]")].map((item) => item.dataset.id));
     for (const item of items()) mark(item, true);
-    const isWhole = !document.querySelector(".pager");
-    if (!isWhole) {
-      outcome.textContent = texts.selecting;
-      try {
-        const url = `${document.body.dataset.root}/images/ids?${settings.dataset.filters}`;
-        const response = await fetchPatiently(url, {}, onWait);
-        if (!response.ok) throw new ApiError(response.status, (await response.json().catch(() => ({}))).error);
-        for (const id of (await response.text()).split(" ")) if (id && !selected.has(id)) selected.set(id, undefined);
-        outcome.textContent = "";
-      } catch (error) {
-        report(error);
-      }
-    }
+    if (document.querySelector(".pager")) await selectRest(known);
     refresh();
     announce();
   }
 
+  /** Selects the images of the list that are not known; until their ids are read, nothing can be changed. */
+  async function selectRest(known) {
+    const request = (reading = new AbortController());
+    refresh();
+    try {
+      const url = `${document.body.dataset.root}/images/ids?${settings.dataset.filters}`;
+      const response = await fetchPatiently(url, { signal: request.signal }, (seconds) => request === reading && onWait(seconds));
+      if (!response.ok) throw new ApiError(response.status, (await response.json().catch(() => ({}))).error);
+      const ids = (await response.text()).split(" ");
+      if (request !== reading) return;
+      const loaded = new Map(items().map((item) => [item.dataset.id, item]));
+      for (const id of ids) {
+        if (!id || known.has(id)) continue;
+        if (loaded.has(id)) show(loaded.get(id), true);
+        else selected.set(id, undefined);
+      }
+      outcome.textContent = "";
+    } catch (error) {
+      if (request === reading) report(error);
+    } finally {
+      if (request === reading) reading = null;
+    }
+  }
+
   function selectNone() {
+    reading?.abort();
+    reading = null;
+    outcome.textContent = "";
     for (const item of items()) mark(item, false);
     selected.clear();
   }
@@ -149,9 +172,9 @@ function start() {
     if (isTyping || event.defaultPrevented || event.altKey || event.shiftKey) return;
     const isWithControl = event.ctrlKey || event.metaKey;
     if (isWithControl && event.key === "a") selectAll();
-    else if (isWithControl || selected.size === 0) return;
+    else if (isWithControl || bar.hidden) return;
     else if (event.key === "Escape") selectNone();
-    else if (event.key === "Delete") return deleteSelected();
+    else if (event.key === "Delete") return reading || bar.inert ? undefined : deleteSelected();
     else return;
     event.preventDefault();
     refresh();
