@@ -70,6 +70,7 @@ LISTS = (
     "/v1/images?created_after=2026-01-01T00:00:00Z&created_before=2126-01-01T00:00:00Z",
     "/v1/images?created_after=2026-01-01T00:00:00Z&format=png&is_public=true&q=cat",
     *(f"/v1/images?sha256={'0' * 64}{more}" for more in ("", "&album_id={album_id}", "&sort=size&q=cat")),
+    "/v1/images?format=png&q=cat",
     *("/v1/images?album_id={album_id}", "/v1/images?album_id={album_id}&q=cat&sort=size"),
     *("/v1/gallery", "/v1/gallery?q=cat", "/v1/gallery?album_id={album_id}"),
     *("/v1/gallery?album_id={album_id}&q=cat", "/v1/albums", "/v1/albums/{album_id}/shares", "/v1/accounts"),

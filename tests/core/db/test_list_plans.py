@@ -19,7 +19,7 @@ import pytest
 from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import Database, SqlRow, SqlValue
 from imagehost_core.db.engines.sqlite_database import SqliteDatabase
-from imagehost_core.db.lists import searches
+from imagehost_core.db.lists import images, searches
 from imagehost_core.db.lists.images import ImageListRepository, image_list_id
 from imagehost_core.db.lists.pages import list_id
 from imagehost_core.db.repositories.accounts import AccountRepository
@@ -41,6 +41,8 @@ FILTERS = {
     "format": ImageFilter(format=Format.PNG),
     "dates": ImageFilter(created_after=TIME, created_before=TIME, is_public=False, format=Format.GIF),
 }
+INDEXES = {"all": "", "public": "_and_visibility", "format": "_and_format", "dates": "_and_visibility"}
+"""The indexes that have the images of each filter in the order of time; few are public or private."""
 
 SQLITE_ONLY = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
@@ -92,8 +94,9 @@ def test_every_order_and_filter_of_images_is_read_from_a_covering_index(
     lists = ImageListRepository(recorder, timeout_seconds=60)
     request = ImageListRequest(album_id=album_id, filters=FILTERS[name], sort=sort)
     owner = "account" if album_id is None else "album"
-    has_format = album_id is None and FILTERS[name].format is not None
-    suffix = ("_and_format" if has_format else "") if sort.column == "created_at" else f"_and_{sort.column}"
+    suffix = f"_and_{sort.column}"
+    if sort.column == "created_at":
+        suffix = "" if album_id else INDEXES[name]
     for page in (PageRequest(), PageRequest(page=900), cursor_of(request)):
         lists.list_owned(ACCOUNT, attrs.evolve(request, page=page))
         (step,) = page_ids_plan(recorder.plans[-1])
@@ -123,6 +126,27 @@ def test_images_of_the_same_uploaded_bytes_are_found_by_an_index_in_every_order(
             name,
             steps,
         )
+
+
+@SQLITE_ONLY
+@pytest.mark.parametrize("rare", [True, False])
+def test_a_search_among_few_private_images_reads_these_and_no_others(
+    recorder: RecordsPlans, add: Callable[..., Image], monkeypatch: pytest.MonkeyPatch, rare: bool
+) -> None:
+    found = add(description="cat", is_public=False)
+    add(description="cat")
+    with recorder.transaction() as transaction:
+        transaction.execute("UPDATE accounts SET image_count = 2, public_image_count = 1", {})
+    if not rare:
+        monkeypatch.setattr(images, "SHORT_LIST", 0)
+    lists = ImageListRepository(recorder, timeout_seconds=60)
+    private = ImageFilter(q="cat", is_public=False)
+    for chosen in (private, attrs.evolve(private, format=found.format)):
+        recorder.plans.clear()
+        page = lists.list_owned(ACCOUNT, ImageListRequest(filters=chosen))
+        assert [image.id for image in page.items] == [found.id]
+        steps = " ".join(str(step["detail"]) for plan in recorder.plans for step in plan)
+        assert ("images_by_account_and_visibility" in steps) is rare
 
 
 @SQLITE_ONLY

@@ -47,6 +47,7 @@ RELEASED = {
     "taken_times": ("d3bccfeabd2d02dd", "bd29da27fcff5117"),
     "folded_words": ("4c1629b760385670", "fe5befc2f668946e"),
     "uploads": ("60663a14bb930b84", "0b61e2de612f262e"),
+    "visibility_index": ("53b6128e67e0b3b9", "53b6128e67e0b3b9"),
 }
 """The first digits of the SHA-256 of each released migration, for SQLite and for PostgreSQL."""
 WITH_FORMAT_1 = 1

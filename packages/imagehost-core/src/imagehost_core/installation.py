@@ -21,7 +21,7 @@ from attrs.validators import matches_re
 from imagehost_core._util.clock import to_rfc3339
 from imagehost_core.errors import InstallationError, quote_value
 
-FORMAT = 7
+FORMAT = 8
 """The number of the format of the data. Each migration of the schema raises it by one."""
 LOWEST_READER = LOWEST_WRITER = "1.0.0rc1"
 """The lowest versions of imagehost-core that may read and write data of this format."""

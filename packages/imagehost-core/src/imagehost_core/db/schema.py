@@ -258,6 +258,9 @@ CREATE INDEX images_by_upload ON images (account_id, upload_sha256, created_at, 
     WHERE upload_sha256 IS NOT NULL
 """
 """The uploaded bytes and their options, by which an upload finds an image to reuse."""
+_VISIBILITY_INDEX = """
+CREATE INDEX images_by_account_and_visibility ON images (account_id, is_public, created_at, id, format)
+"""
 _LETTERS = {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"}
 _HAMZA = {"آ": "ا", "أ": "ا", "إ": "ا", "ؤ": "و", "ئ": "ي", "ۀ": "ە", "ۂ": "ہ", "ۓ": "ے"}
 _POINTS = (*range(0x591, 0x5BE), 0x5BF, 0x5C1, 0x5C2, 0x5C4, 0x5C5, 0x5C7, 0x640, *range(0x64B, 0x660), 0x670)
@@ -287,6 +290,7 @@ _MIGRATIONS = {
     "taken_times": _TAKEN_TIMES,
     "folded_words": _FOLDED_WORDS,
     "uploads": _UPLOADS,
+    "visibility_index": _VISIBILITY_INDEX,
 }
 """The statements of each migration by its name, in the order in which they are applied."""
 

@@ -12,7 +12,7 @@ from imagehost_core.db.counters import GALLERY_IMAGES, total
 from imagehost_core.db.engines.database import Database, SqlRow, integer
 from imagehost_core.db.image_rows import to_image
 from imagehost_core.db.lists.pages import ItemList, Order, list_id, paginate
-from imagehost_core.db.lists.searches import find_page
+from imagehost_core.db.lists.searches import SHORT_LIST, find_page
 from imagehost_core.db.lists.word_index import PUBLIC, parse_search
 from imagehost_core.ids import AccountId
 from imagehost_core.lists import FILTER_RULES, ImageListRequest, PageRequest
@@ -57,17 +57,19 @@ class ImageListRepository:
             else ("albums", "album_id", int(request.album_id))
         )
         filters, sort, page = request.filters, request.sort, request.page
-        ranges, conditions = [f"item.{owner} = :owner"], list[str]()
-        if filters.sha256 is not None:
-            # The few images of an upload are sorted: the unary plus keeps out the indexes of all images.
-            ranges = [f"+{ranges[0]}", _UPLOADED]
-        for is_range, condition in _conditions(request):
-            (ranges if is_range else conditions).append(condition)
         counted = self.database.fetch_one(
             f"SELECT {', '.join(_COUNTS)} FROM {table} WHERE id = :id",  # noqa: S608 - constants
             {"id": owner_id},
         )
         images, public = (0 if counted is None else integer(counted, name) for name in _COUNTS)
+        length = {None: images, True: public, False: images - public}[filters.is_public]
+        is_rare = filters.is_public is not None and length <= SHORT_LIST
+        ranges, conditions = [f"item.{owner} = :owner"], list[str]()
+        if filters.sha256 is not None:
+            # The few images of an upload are sorted: the unary plus keeps out the indexes of all images.
+            ranges = [f"+{ranges[0]}", _UPLOADED]
+        for is_range, condition in _conditions(request, is_rare):
+            (ranges if is_range else conditions).append(condition)
         items = ItemList(
             id=image_list_id(account_id, request),
             table="images",
@@ -77,15 +79,13 @@ class ImageListRepository:
             to_item=self._to_image,
             deadline=self._deadline(),
         )
-        length = {None: images, True: public, False: images - public}[filters.is_public]
         if not length:
             # Otherwise all images, or all matches of a search, would be read.
             conditions.append("false")
         if filters.has_search:
             search = parse_search(self.database.dialect, account_id, filters.q)
-            return find_page(
-                self.database, items, search, conditions, images if len(ranges) == 1 else None, page
-            )
+            known = length if is_rare else images if len(ranges) == 1 else None
+            return find_page(self.database, items, search, conditions, known, page)
         return paginate(
             self.database,
             attrs.evolve(items, where=" AND ".join((*ranges, *conditions))),
@@ -131,11 +131,17 @@ class ImageListRepository:
         return monotonic() + self.timeout_seconds
 
 
-def _conditions(request: ImageListRequest) -> Iterator[tuple[bool, str]]:
+def _conditions(request: ImageListRequest, is_rare: bool) -> Iterator[tuple[bool, str]]:
     """Yield whether each filter selects a range of an index in the order of the list, and its condition.
 
     The search and the uploaded bytes are not among them.
+
+    Args:
+        request: The page, with its filters.
+        is_rare: Whether few of the images are public or private, as the filter selects.
     """
+    has_others = request.filters.format is not None or request.filters.has_search
+    indexed = "is_public" if is_rare or not has_others else "format"
     for name in request.filters.given:
         column, _, operator = FILTER_RULES[name].condition.partition(" ")
         if not column:
@@ -144,8 +150,10 @@ def _conditions(request: ImageListRequest) -> Iterator[tuple[bool, str]]:
         if is_range and request.page.after is not None:
             # The index is entered at the cursor, which is nearer than a bound on the same side.
             is_range = (operator == "<") != request.sort.is_descending
-        # An index has the images of each format of an account in the order of time.
-        has_index = column == "format" and request.sort.column == "created_at" and request.album_id is None
-        # A unary plus keeps the column out of the choice of an index.
-        plus = "+" if operator != "=" and not is_range else ""
-        yield is_range or has_index, f"{plus}item.{column} {operator} :{name}"
+        # An index has the images of each format of an account in the order of time, and one the private ones.
+        has_index = column == indexed and request.sort.column == "created_at" and request.album_id is None
+        expression = f"item.{column}"
+        if not is_range and not has_index:
+            # An expression keeps the column out of the choice of an index.
+            expression = f"{expression} || ''" if column == "format" else f"+{expression}"
+        yield is_range or has_index, f"{expression} {operator} :{name}"
