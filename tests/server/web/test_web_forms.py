@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html import escape
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -18,6 +20,7 @@ from tests.server.web.conftest import HTML, PASSWORD, SETTINGS, SignedIn
 from tests.server.web.test_web_attacks import FORMS, ORIGIN
 from tests.waiting import PATIENCE
 
+import imagehost_server
 from imagehost_core import ImageHost, Role
 from imagehost_core.headers.camera import CameraData
 from imagehost_core.settings import WebhookSettings
@@ -150,6 +153,52 @@ def test_a_form_has_its_effect_with_the_token_of_its_session_only(
         assert response.status_code in (200, 303), response.text
         is_archive = response.headers["content-type"] == "application/zip"
         assert is_archive or person.state() != before or "sig=" in response.text
+
+
+CHOICES = (
+    ("/upload", "is_public"),
+    ("/upload", "remove_exif"),
+    ("/upload", "format"),
+    ("/upload", "auto_rename"),
+    ("/upload", "album_id"),
+    ("/images/{image_id:str}", "is_public"),
+    ("/images/{image_id:str}", "album_id"),
+    ("/images/{image_id:str}/sign", "expires_in"),
+    ("/albums", "is_public"),
+    ("/albums/{album_id:str}", "is_public"),
+    ("/albums/{album_id:str}", "images_public"),
+    ("/albums/{album_id:str}/delete", "images"),
+    ("/albums/{album_id:str}/shares", "expires_in"),
+    ("/settings/keys", "preset"),
+    ("/settings/webhooks", "events"),
+    ("/settings/webhooks/{webhook_id:str}", "events"),
+    ("/settings/webhooks/{webhook_id:str}", "is_active"),
+    ("/admin/accounts/{account_id:str}", "role"),
+    ("/admin/accounts/{account_id:str}", "suspended"),
+)
+"""The fields of forms whose values are chosen from those that the page offers."""
+CHOICE = re.compile(r'<select[^>]* name="(\w+)"|type="(?:radio|checkbox)" name="(\w+)"')
+QUERIES = {"sort", "fit", "fm"}
+"""Choices of forms that are sent as the query of a URL."""
+
+
+def test_every_choice_of_the_templates_is_in_the_table() -> None:
+    templates = Path(imagehost_server.__file__).parent.glob("web/templates/*.html")
+    names = {first or second for each in templates for first, second in CHOICE.findall(each.read_text())}
+    assert names - QUERIES == {field for _, field in CHOICES} - {"suspended"}
+
+
+@pytest.mark.parametrize(("form", "field"), CHOICES)
+def test_a_choice_that_the_page_does_not_offer_is_refused_and_stands_for_no_other(
+    origin: str, person: Person, form: str, field: str
+) -> None:
+    files: dict[str, Any] = {"files": {"files[]": ("b.png", PNG)}} if form == "/upload" else {}
+    fields = {**FIELDS[form], field: "another", "csrf_token": person.session.csrf}
+    before = person.state()
+    with httpx2.Client(base_url=origin, timeout=PATIENCE, headers=person.session.headers) as browser:
+        response = browser.post(person.path(form), data=fields, **files)
+    assert response.status_code in (404, 422)
+    assert person.state() == before
 
 
 def test_the_cookie_of_another_session_does_not_fit_a_token(origin: str, host: ImageHost) -> None:

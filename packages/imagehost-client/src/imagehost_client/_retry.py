@@ -48,7 +48,10 @@ class RetryPolicy:
 
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 NOT_PROCESSED_STATUSES = frozenset({429, 503})
-"""Statuses of requests that the host has not processed, so that any request may be retried."""
+"""Statuses of requests that the host has not processed, so that any request may be retried.
+
+After a 503 of a database that is not known. Uploads have a key by which the host knows them again; a request
+that creates a key, a session, a share or a webhook can leave one that nobody uses."""
 
 
 def should_retry(cause: FailureKind | int, *, idempotent: bool, retry_after: float | None = None) -> bool:

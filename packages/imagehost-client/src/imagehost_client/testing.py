@@ -214,9 +214,11 @@ class FakeImageHost(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
 
     def token_for(self, token: str | None) -> str:
         """Return the token of a client that a program has given another one, or none."""
+        from imagehost_core.errors import UnauthorizedError
+
         try:
             self.core.authenticate(token or "")
-        except Exception:
+        except UnauthorizedError:
             return self.accounts["admin"]
         return token or ""
 

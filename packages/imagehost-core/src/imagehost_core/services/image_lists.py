@@ -54,8 +54,7 @@ class ImageLists:
         Args:
             owner: The account.
             album_id: Only images in this album.
-            keywords: Conditions, order and page: `q`, `is_public`, `format`, `created_after`,
-                `created_before`, `sort`, `page`, `per_page` and `cursor`, as in the HTTP interface.
+            keywords: Conditions, order and page, as in the HTTP interface: those of `ImageListKeywords`.
 
         Raises:
             BadRequestError: Values are not allowed, every one is listed in `errors`, or the cursor belongs to

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hmac import compare_digest
+from typing import TypeVar, cast
 from urllib.parse import parse_qs
 
-from imagehost_core.errors import (
-    BadRequestError,
-    ForbiddenError,
-)
+from imagehost_core._util.fields import parse_choice
+from imagehost_core.errors import BadRequestError, FieldError, ForbiddenError, ValidationError
 from imagehost_server.auth.cookies import csrf_token
 from imagehost_server.http.body import read_body, unsupported_media_type
 from imagehost_server.web.page_headers import origin_of
 from imagehost_server.web.request import WebRequest
+
+T = TypeVar("T")
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -51,6 +53,24 @@ async def read_form(request: WebRequest, max_bytes: int = MAX_FORM_BYTES) -> dic
     require_form_token(request, fields[CSRF_FIELD][-1] if CSRF_FIELD in fields else None)
     await request.require_valid_token()
     return fields
+
+
+def read_choice(fields: Mapping[str, str], name: str, choices: Mapping[str, T]) -> T:
+    """Return the value of a choice that a form has made.
+
+    Args:
+        fields: The fields of the form.
+        name: The field of the choice; one that is missing is empty.
+        choices: The value of each choice that the form offers.
+
+    Raises:
+        ValidationError: It is another one, which never stands for one of them.
+    """
+    errors: list[FieldError] = []
+    value = parse_choice(name, fields.get(name, ""), choices, errors)
+    if errors:
+        raise ValidationError(errors=errors)
+    return cast("T", value)
 
 
 def require_form_token(request: WebRequest, received: str | None) -> None:

@@ -26,8 +26,10 @@ from imagehost_core.limits import account_key
 from imagehost_core.models import Account, AccountUsage, Role, Webhook, own_limits
 from imagehost_core.observer import PoolLoad
 from imagehost_core.settings import SIZE
+from imagehost_core.uploads import BOOLEANS
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.metrics import IMAGE_LOOKUPS, QUEUE_LENGTH, QUEUE_REJECTIONS, WORKERS, Family
+from imagehost_server.web.forms import read_choice
 from imagehost_server.web.page import page
 from imagehost_server.web.presentation import size_text
 from imagehost_server.web.redirects import see_other
@@ -92,7 +94,7 @@ async def update_account(request: WebRequest, account_id: FromPath[str]) -> Resp
     try:
         changes: dict[str, Any] = {name: _parse_limit(name, form[name]) for name in LIMITS if name in form}
         changes |= {"role": form["role"]} if "role" in form else {}
-        changes |= {"suspended": form["suspended"] == "true"} if "suspended" in form else {}
+        changes |= {"suspended": read_choice(form, "suspended", BOOLEANS)} if "suspended" in form else {}
         await request.executors.database.run(
             lambda: request.host.accounts.update(parse_account_id(account_id), operator=operator, **changes)
         )

@@ -20,6 +20,7 @@ from imagehost_core.models import Album, AlbumShare, Image, Page
 from imagehost_core.services.albums import MAX_SHARES
 from imagehost_core.uploads import BOOLEANS
 from imagehost_server.routes.albums import ShareRecord, new_share
+from imagehost_server.web.forms import read_choice
 from imagehost_server.web.page import page
 from imagehost_server.web.pages.images import IMAGES_PER_PAGE, LIFETIMES, own_tiles, read_albums
 from imagehost_server.web.presentation import Tile
@@ -79,7 +80,7 @@ async def update_album(request: WebRequest, album_id: FromPath[str]) -> Response
 @page("/albums/{album_id:str}/delete", method="POST", sign_in=True)
 async def delete_album(request: WebRequest, album_id: FromPath[str]) -> Response[Any]:
     """Delete an album, with its images if the form says so, and show the others."""
-    choice = request.fields.get("images")
+    choice = read_choice(request.fields, "images", {name: name for name in ("", "keep", "publish", "delete")})
     await request.call(
         request.host.albums.delete,
         album_id,
@@ -94,9 +95,12 @@ async def share_album(request: WebRequest, album_id: FromPath[str]) -> Response[
     """Create a share link of an album, and show it."""
     form = request.fields
     members: dict[str, object] = {"password": form["password"]} if form.get("password") else {}
-    if (lifetime := form.get("expires_in", "")) in map(str, LIFETIMES):
-        members["expires_at"] = request.host.now() + timedelta(seconds=int(lifetime))
     try:
+        lifetime = read_choice(
+            form, "expires_in", {"": None} | {str(seconds): seconds for seconds in LIFETIMES}
+        )
+        if lifetime is not None:
+            members["expires_at"] = request.host.now() + timedelta(seconds=lifetime)
         return await _show_album(request, album_id, share=await new_share(request, album_id, members))
     except ValidationError as error:
         return await _show_album(request, album_id, failure=error)

@@ -35,6 +35,7 @@ from imagehost_core.uploads import BOOLEANS
 from imagehost_server.http.responses import log_cause, to_api_error
 from imagehost_server.middleware.response_cut import cut_response
 from imagehost_server.routes.lists import list_keywords
+from imagehost_server.web.forms import read_choice
 from imagehost_server.web.page import page
 from imagehost_server.web.page_headers import page_headers
 from imagehost_server.web.presentation import (
@@ -248,7 +249,7 @@ async def update_image(request: WebRequest, image_id: FromPath[str]) -> Response
     if "album_id" in form:
         changes["album_id"] = form["album_id"] or None
     images = request.host.images
-    is_public = BOOLEANS.get(form.get("is_public", "").lower())
+    is_public = read_choice(form, "is_public", {"": None, **BOOLEANS})
     # The field that stays as it was is no request to publish an image that leaves a private album.
     if is_public not in (None, (await request.call(images.get, image_id)).is_public):
         changes["is_public"] = is_public

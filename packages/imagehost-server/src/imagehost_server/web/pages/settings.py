@@ -13,6 +13,7 @@ from imagehost_server.integrations import INTEGRATIONS
 from imagehost_server.routes.accounts import account_record
 from imagehost_server.routes.integrations import create_file
 from imagehost_server.routes.sessions import replace_password
+from imagehost_server.web.forms import read_choice
 from imagehost_server.web.page import page
 from imagehost_server.web.presentation import size_text
 from imagehost_server.web.redirects import see_other
@@ -64,7 +65,7 @@ async def end_session(request: WebRequest, session_id: FromPath[str]) -> Respons
 async def create_key(request: WebRequest) -> Response[Any]:
     """Create an API key, and show its token once."""
     form = request.fields
-    scopes = PRESETS.get(form.get("preset", ""), frozenset())
+    scopes = read_choice(form, "preset", PRESETS)
     try:
         created = await request.call(request.host.keys.create, name=form.get("name", ""), scopes=scopes)
     except ValidationError as error:

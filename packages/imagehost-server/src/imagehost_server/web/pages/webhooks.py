@@ -10,7 +10,9 @@ from litestar.params import FromPath
 from imagehost_core.errors import ImageHostError, ValidationError
 from imagehost_core.events import EVENT_TYPES
 from imagehost_core.models import EventName, WebhookWithSecret
+from imagehost_core.uploads import BOOLEANS
 from imagehost_server.routes.webhooks import delivery_record
+from imagehost_server.web.forms import read_choice
 from imagehost_server.web.page import page
 from imagehost_server.web.redirects import see_other
 from imagehost_server.web.request import WebRequest
@@ -58,7 +60,7 @@ async def update_webhook(request: WebRequest, webhook_id: FromPath[str]) -> Resp
     changes: dict[str, Any] = {"events": form.get("events", [])}
     changes |= {name: form[name][0].strip() for name in ("url", "description") if name in form}
     if "is_active" in form:
-        changes["is_active"] = form["is_active"][0] == "true"
+        changes["is_active"] = read_choice(request.fields, "is_active", BOOLEANS)
     try:
         await request.executors.dns.run(
             lambda: request.host.webhooks.update(webhook_id, owner=request.account, **changes)
