@@ -193,6 +193,7 @@ def test_the_page_of_an_image_that_is_not_public_is_the_404_of_an_unknown_one(
     image_id = "0" * 16 if state == "unknown" else image.id
     page = visitor.get(f"/i/{image_id}")
     assert (page.status_code, "<h1>Not found</h1>" in page.text) == (404, True)
+    assert page.text.count("Not found") == 2, "expected it as the title and the heading"
     described = visitor.get(f"/oembed?url={SETTINGS.base_url.removesuffix('/v1')}/i/{image_id}", headers=HTML)
     assert (described.status_code, described.json()["error"]["code"]) == (404, "NOT_FOUND")
     host.accounts.update("carol", suspended=False)
