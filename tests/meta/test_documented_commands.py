@@ -40,6 +40,7 @@ REASONS = {
     "serve.md": "installs the packages; tests/server starts the same server",
     "operate.md": "installs the packages; tests/server/test_tracing.py starts the same server",
     "deploy.md": "needs Docker, systemd or root; tests/outside/deploy runs what the files contain",
+    "move.md": "needs two host names with certificates; tests/outside has both proxies on loopback",
     "upgrade.md": "needs two releases; tests/core/services/test_upgrades.py has two versions",
     "cdn.md": "requests the list of networks of a CDN",
     "proxy.md": "needs a host name with a certificate; tests/outside has the same proxies on loopback",

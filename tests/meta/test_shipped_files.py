@@ -75,6 +75,10 @@ TESTS: Mapping[str, Mapping[str, str]] = {
             ("docs/examples/caddy_hotlink.caddyfile", "docs/examples/nginx_hotlink.conf"),
             "test_the_recipes_against_hotlinks_send_images_to_the_named_sites_alone",
         ),
+        **dict.fromkeys(
+            ("docs/examples/caddy_move.caddyfile", "docs/examples/nginx_move.conf"),
+            "test_the_old_name_of_a_site_leads_people_to_the_new_one_and_serves_programs",
+        ),
     },
     "outside/test_webhook_verifiers.py": dict.fromkeys(
         (

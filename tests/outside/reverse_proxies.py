@@ -157,6 +157,20 @@ def caddy_without_hotlinks(place: Place) -> list[str]:
     return place.caddy(place.shipped("deploy/Caddyfile").replace("{$TLS}\n", f"{{$TLS}}\n{recipe}"))
 
 
+def nginx_of_two_names(place: Place) -> list[str]:
+    old = place.shipped("docs/examples/nginx_move.conf", "listen 443", "/etc/ssl/")
+    for suffix in ("pem", "key"):
+        link = place.directory / f"old.example.com.{suffix}"
+        link.symlink_to(place.directory / f"images.example.com.{suffix}")
+    return place.nginx(place.shipped("deploy/nginx.conf", *NGINX) + old)
+
+
+def caddy_of_two_names(place: Place) -> list[str]:
+    return place.caddy(
+        place.shipped("deploy/Caddyfile") + place.shipped("docs/examples/caddy_move.caddyfile")
+    )
+
+
 def caddy_hosts(place: Place) -> list[str]:
     return place.caddy(place.shipped("deploy/Caddyfile-hosts"))
 
@@ -225,6 +239,12 @@ PROXIES: Mapping[str, Proxy] = {
 WITHOUT_HOTLINKS: Mapping[str, Proxy] = {
     "nginx without hotlinks": Proxy(nginx_without_hotlinks),
     "Caddy without hotlinks": Proxy(caddy_without_hotlinks),
+}
+
+
+MOVED: Mapping[str, Proxy] = {
+    "nginx of two names": Proxy(nginx_of_two_names),
+    "Caddy of two names": Proxy(caddy_of_two_names),
 }
 
 
@@ -335,13 +355,13 @@ def behind(
     """Run a server behind a reverse proxy.
 
     Args:
-        name: Its name in `PROXIES` or `WITHOUT_HOTLINKS`, or another one.
+        name: Its name in `PROXIES`, `WITHOUT_HOTLINKS` or `MOVED`, or another one.
         certificate: A certificate and its key, as `images.example.com.pem` and `.key`.
         directory: A directory for both.
         variables: Variables of the server, in addition to the documented ones.
         leaves_path: As of `Place`.
     """
-    proxy = name if isinstance(name, Proxy) else {**PROXIES, **WITHOUT_HOTLINKS}[name]
+    proxy = name if isinstance(name, Proxy) else {**PROXIES, **WITHOUT_HOTLINKS, **MOVED}[name]
     place = Place(directory, leaves_path=leaves_path)
     command = proxy.command(place)
     if shutil.which(command[0]) is None:

@@ -11,6 +11,7 @@ import pytest
 from attrs import frozen
 from tests.outside.reverse_proxies import (
     HOUR,
+    MOVED,
     PASSWORD,
     PROXIES,
     WITHOUT_HOTLINKS,
@@ -271,6 +272,26 @@ def test_the_recipes_against_hotlinks_send_images_to_the_named_sites_alone(
             refused = proxied.get(path, {"Referer": f"https://{site}/"})
             assert (refused.status_code, refused.headers["cache-control"]) == (403, "no-store"), site
         assert proxied.get("/v1/gallery", {"Referer": "https://evil.example/"}).status_code == 200
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_the_old_name_of_a_site_leads_people_to_the_new_one_and_serves_programs(
+    name: str, certificate: tuple[Path, Path], tmp_path: Path
+) -> None:
+    old = {"Host": "old.example.com"}
+    with behind(name, certificate, tmp_path) as proxied, proxied.authorized() as program:
+        image_id = upload(proxied)
+        for path in (f"/img/{image_id}?w=40&sig=x%2Fy", "/", f"/i/{image_id}", "/login?next=%2Fimages"):
+            response = proxied.get(path, old)
+            location = f"https://images.example.com{path}"
+            assert (response.status_code, response.headers["location"]) == (308, location)
+        for prefix in ("/v1", "/api/v1"):
+            assert program.get(f"{prefix}/images/{image_id}", headers=old).status_code == 200
+            files = {"image": ("a.png", make_image(30, 20))}
+            record = program.post(f"{prefix}/upload", headers=old, files=files).json()["data"]
+            # Records have the URLs of the setting, whichever name a request has.
+            assert record["url"].startswith(proxied.server.base_url.removesuffix("/v1"))
+        assert proxied.get(f"/img/{image_id}").status_code == 200
 
 
 EDGE = "127.0.0.2"
