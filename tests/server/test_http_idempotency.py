@@ -104,6 +104,7 @@ OPTIONS = {
     "convertToWebP": ("true", "false"),
     "auto_rename": ("true", "false"),
     "is_public": ("true", "false"),
+    "reuse": ("true", "false"),
     "description": ("x", "y"),
 }
 """Two values of each field of the form, except of the album."""

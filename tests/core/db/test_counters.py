@@ -325,7 +325,7 @@ def test_a_wrong_number_of_deliveries_is_found_and_repaired(database: Database, 
     with database.transaction() as transaction:
         webhooks.insert(transaction, webhook, "secret")
         for _ in range(3):
-            outbox.insert(transaction, new_event_id(), "test", NOW, b"{}", [webhook.id])
+            outbox.insert(transaction, new_event_id(), "webhook.test", NOW, b"{}", [webhook.id])
     assert outbox.list_by_webhook(webhook.id, PageRequest()).total == 3
     assert check_counters(database) == ()
     mismatch = CounterMismatch("webhooks", webhook.id, "delivery_count", 9, 3)

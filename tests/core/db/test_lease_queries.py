@@ -46,7 +46,7 @@ def plans(tmp_path: Path) -> list[list[str]]:
     database = SqliteDatabase(tmp_path / "imagehost.sqlite3", LockManager(tmp_path / "locks"))
     with database.transaction() as transaction:
         transaction.insert("accounts", {"name": "admin", "signing_secret": b"", "created_at": 0})
-        event: SqlRow = {"id": "msg_1", "type": "t", "created_at": 0, "body": zlib.compress(b"{}")}
+        event: SqlRow = {"id": "msg_1", "type": "webhook.test", "created_at": 0, "body": zlib.compress(b"{}")}
         transaction.insert("events", event)
         transaction.insert(
             "webhooks",
