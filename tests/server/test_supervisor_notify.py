@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,10 +14,12 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from tests.waiting import PATIENCE
+from tests.certificates import create_certificate
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_server.serve.runner import free_port
 from imagehost_server.serve.supervisor import notify
+from imagehost_server.testing import running
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the server has no supervisor there")
 
@@ -88,6 +91,27 @@ def test_ready_is_sent_and_logged_once_the_port_responds_and_stopping_at_the_end
         "server ready pids",
         "server stopping",
     ]
+
+
+@pytest.mark.slow
+def test_the_last_line_after_a_reload_that_failed_is_its_cause_and_the_server_goes_on(tmp_path: Path) -> None:
+    manager = ServiceManager(str(tmp_path / "notify"))
+    certificate = create_certificate(tmp_path)
+    variables = {"NOTIFY_SOCKET": manager.address}
+    with running(tmp_path / "data", *certificate.flags, variables=variables) as server:
+        assert manager.receive() == "READY=1"
+        certificate.cert.rename(tmp_path / "valid")
+        server.process.send_signal(signal.SIGHUP)
+        assert manager.receive().startswith("RELOADING=1")
+        assert manager.receive() == "READY=1"
+        wait_until(lambda: "reload failed" in server.log.read_text("utf-8"))
+        last = server.log.read_text("utf-8").splitlines()[-1]
+        cause = f"expected a certificate in {certificate.cert}"
+        assert f'ERROR imagehost.server server reload failed cause="{cause}' in last
+        context = ssl.create_default_context(cafile=str(tmp_path / "valid"))
+        with urlopen(f"{server.origin}/healthz", timeout=PATIENCE, context=context) as response:
+            assert response.status == 200
+    manager.close()
 
 
 def test_without_a_service_manager_a_report_raises_no_exception(

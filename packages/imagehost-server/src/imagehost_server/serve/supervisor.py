@@ -39,15 +39,18 @@ class ServerProcess(multiprocess.Process):
 
     Attributes:
         is_serving: Whether it has answered that it serves requests.
+        failure: Why it could not start, or that it did not in time.
     """
 
     is_serving = False
+    failure = "it has ended, or did not serve requests in time"
     _unanswered_since: float | None = None
 
     def is_alive(self, timeout: float = HEALTH_SECONDS) -> bool:
         """Return whether the process runs and has answered the last ping in time, and send another one."""
         if self._unanswered_since is not None and self.parent_conn.poll():
-            self.is_serving, self._unanswered_since = self.parent_conn.recv(), None
+            self._receive()
+            self._unanswered_since = None
         if self._unanswered_since is None:
             self._unanswered_since = time.monotonic()
             self.parent_conn.send(PING)
@@ -56,6 +59,18 @@ class ServerProcess(multiprocess.Process):
     def is_ready(self, timeout: float = HEALTH_SECONDS) -> bool:
         """Return whether the process is alive and serves requests."""
         return self.is_alive(timeout) and self.is_serving
+
+    def kill(self) -> None:
+        """End the process at once, after what it has told."""
+        while self.parent_conn.poll():
+            self._receive()
+        super().kill()
+
+    def _receive(self) -> None:
+        message = self.parent_conn.recv()
+        self.is_serving = message is True
+        if isinstance(message, str):
+            self.failure = message
 
     def drain(self) -> None:
         """Tell the process that it is about to be stopped."""
@@ -83,6 +98,7 @@ class ServerProcess(multiprocess.Process):
         except Exception as error:
             # In the format of the log: multiprocessing prints a traceback.
             logger.exception("server worker failed", extra={"fields": {"cause": str(error)}})
+            self.child_conn.send(str(error))
             sys.exit(1)
 
     def pong(self) -> None:
@@ -146,8 +162,30 @@ class Supervisor(multiprocess.Multiprocess):
         if self._stop_at == math.inf:
             logger.info("server reloading")
             notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1_000}")
-            self.restart_all()
-            self._is_ready = False
+            failure = self._replace_all()
+            if failure:
+                # The processes of before go on.
+                notify("READY=1")
+                logger.error("server reload failed", extra={"fields": {"cause": failure}})
+            else:
+                self._is_ready = False
+
+    def _replace_all(self) -> str:
+        """Replace each process when its successor serves requests; return why one of these could not start.
+
+        uvicorn's `restart_all` says of each of them that it was late.
+        """
+        for index, before in enumerate(self.processes):
+            successor = ServerProcess(self.config, self.sockets)
+            successor.start()
+            if not successor.wait_until_ready(self.config.timeout_worker_healthcheck, self.should_exit):
+                successor.kill()
+                successor.join()
+                return "" if self.should_exit.is_set() else successor.failure
+            before.terminate()
+            before.join()
+            self.processes[index] = successor
+        return ""
 
     def handle_term(self) -> None:
         """Stop after the time to drain, or at once if that was requested before."""
