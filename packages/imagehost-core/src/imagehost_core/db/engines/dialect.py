@@ -27,6 +27,8 @@ class Dialect:
         has_fts5: Whether `image_words` is a table of FTS5.
         contains: Returns the condition under which a text contains another one.
         before: Returns the part of a text before another one; the whole text without it.
+        unindexed: Returns a column that is compared without choosing an index for it. PostgreSQL chooses by
+            statistics, which it has of columns and not of expressions.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Dialect:
     has_fts5: bool
     contains: Callable[[str, str], str]
     before: Callable[[str, str], str]
+    unindexed: Callable[[str], str]
 
 
 SQLITE = Dialect(
@@ -54,6 +57,7 @@ SQLITE = Dialect(
     has_fts5=True,
     contains="instr({}, {}) > 0".format,
     before="substr({0}, 1, instr({0} || {1}, {1}) - 1)".format,
+    unindexed="+{}".format,
 )
 """The dialect of SQLite (https://www.sqlite.org/lang.html)."""
 
@@ -72,6 +76,7 @@ POSTGRES = Dialect(
     has_fts5=False,
     contains="strpos({}, {}) > 0".format,
     before="split_part({}, {}, 1)".format,
+    unindexed="{}".format,
 )
 """The dialect of PostgreSQL (https://www.postgresql.org/docs/current/sql.html)."""
 

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from imagehost_core.db.counters import GALLERY_IMAGES, total
 from imagehost_core.db.engines.database import Database, SqlRow, integer
+from imagehost_core.db.engines.dialect import Dialect
 from imagehost_core.db.image_rows import to_image
 from imagehost_core.db.lists.pages import ItemList, Order, list_id, paginate
 from imagehost_core.db.lists.searches import SHORT_LIST, find_page
@@ -68,7 +69,7 @@ class ImageListRepository:
         if filters.sha256 is not None:
             # The few images of an upload are sorted: the unary plus keeps out the indexes of all images.
             ranges = [f"+{ranges[0]}", _UPLOADED]
-        for is_range, condition in _conditions(request, is_rare):
+        for is_range, condition in _conditions(request, is_rare, self.database.dialect):
             (ranges if is_range else conditions).append(condition)
         items = ItemList(
             id=image_list_id(account_id, request),
@@ -131,7 +132,7 @@ class ImageListRepository:
         return monotonic() + self.timeout_seconds
 
 
-def _conditions(request: ImageListRequest, is_rare: bool) -> Iterator[tuple[bool, str]]:
+def _conditions(request: ImageListRequest, is_rare: bool, dialect: Dialect) -> Iterator[tuple[bool, str]]:
     """Yield whether each filter selects a range of an index in the order of the list, and its condition.
 
     The search and the uploaded bytes are not among them.
@@ -139,6 +140,7 @@ def _conditions(request: ImageListRequest, is_rare: bool) -> Iterator[tuple[bool
     Args:
         request: The page, with its filters.
         is_rare: Whether few of the images are public or private, as the filter selects.
+        dialect: The SQL of the engine.
     """
     has_others = request.filters.format is not None or request.filters.has_search
     indexed = "is_public" if is_rare or not has_others else "format"
@@ -154,6 +156,6 @@ def _conditions(request: ImageListRequest, is_rare: bool) -> Iterator[tuple[bool
         has_index = column == indexed and request.sort.column == "created_at" and request.album_id is None
         expression = f"item.{column}"
         if not is_range and not has_index:
-            # An expression keeps the column out of the choice of an index.
-            expression = f"{expression} || ''" if column == "format" else f"+{expression}"
+            # A unary plus keeps the column out of the choice of an index.
+            expression = dialect.unindexed(expression) if operator == "=" else f"+{expression}"
         yield is_range or has_index, f"{expression} {operator} :{name}"
