@@ -279,10 +279,10 @@ def test_a_deletion_whose_process_dies_is_finished_by_the_next_one(
 def test_concurrent_bulk_requests_of_the_same_images_finish(host: ImageHost) -> None:
     images = upload(host, 12)
 
-    def change(turn: int) -> set[BulkStatus]:
+    def change(turn: int) -> set[str]:
         chosen = images[::-1] if turn % 2 else images
         results = host.images.update_many(chosen, owner="admin", description=f"{turn}")
-        return {result.status for result in results}
+        return {str(result.status) for result in results}
 
     with ThreadPoolExecutor(6) as executor:
         statuses = list(executor.map(change, range(12)))

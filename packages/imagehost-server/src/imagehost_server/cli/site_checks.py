@@ -238,13 +238,12 @@ def _try(
 
 def _is_on_this_machine(host: str) -> bool:
     """Return whether a name is that of a loopback IP address beside which others can be used."""
-    if sys.platform != "linux":
-        return False
-    try:
-        found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
-    except OSError:
-        return False
-    return any(str(address[0]).startswith("127.") for *_, address in found)
+    addresses = list[str]()
+    if sys.platform == "linux":
+        with suppress(OSError):
+            found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+            addresses = [str(address[0]) for *_, address in found]
+    return any(address.startswith("127.") for address in addresses)
 
 
 def _certificate(site: Site) -> Check:
