@@ -172,7 +172,7 @@ def test_every_file_of_the_deployment_is_documented(workspace: Path) -> None:
     assert [name for name in names if f"`deploy/{name}`" not in text] == []
 
 
-CACHE = r"\b(LRU|Read|Generation)Cache(\[.*\])?\(|class (Blob|Variant|ResponseStart)Cache\b|lru_cache\([A-Z]"
+CACHE = r"\b(LRU|Read|Generation)Cache(\[.*\])?\(|class (Blob|Variant)Cache\b|lru_cache\([A-Z]"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Variants in memory on the slow path: cached response starts stay correct."""
+"""Variants in memory on the slow path: cached responses stay correct."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from litestar.exceptions import (
     NotFoundException,
 )
 
-from imagehost_core.delivery_responses import method_not_allowed
+from imagehost_core.error_responses import method_not_allowed
 from imagehost_core.errors import BY_CODE, ImageHostError, InternalError, RateLimitError, UnavailableError
 from imagehost_core.events import DeletedImage
 from imagehost_core.ids import ImageId

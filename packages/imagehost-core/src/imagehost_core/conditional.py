@@ -12,6 +12,8 @@ from functools import lru_cache
 
 from attrs import frozen
 
+from imagehost_core.errors import ImageHostError
+
 _ENTITY_TAG = re.compile(r'(?:W/)?("[\x21\x23-\x7e\x80-\xff]*")')
 _BYTE_RANGE = re.compile(r"bytes[ \t]*=[ \t]*([0-9]*)-([0-9]*)[ \t]*", re.ASCII | re.IGNORECASE)
 
@@ -29,6 +31,30 @@ class ByteRange:
 
 UNSATISFIABLE = ByteRange(0, 0)
 """The range of a request that gets 416."""
+
+
+class PreconditionFailedError(ImageHostError):
+    """The image is not the one that `If-Match` or `If-Unmodified-Since` names (RFC 9110, 15.5.13)."""
+
+    code = "BAD_REQUEST"
+    status = 412
+    default_message = "The image has changed"
+
+
+class RangeError(ImageHostError):
+    """The requested range begins beyond the end (RFC 9110, 15.5.17).
+
+    Args:
+        size: The size of the image, in bytes.
+    """
+
+    code = "BAD_REQUEST"
+    status = 416
+    default_message = "The range cannot be had"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"expected a range within {size} bytes for Range but received one beyond them")
+        self.size = size
 
 
 @lru_cache(1_000)

@@ -15,26 +15,20 @@ from attrs import define, frozen
 
 from imagehost_core.conditional import ByteRange
 from imagehost_core.delivery_responses import (
-    JSON_HEADERS,
-    METHODS,
+    NO_BYTES,
     PIECE_BYTES,
-    PREFLIGHT_HEADERS,
     SHARED_HEADERS,
-    DeliveryHeaders,
-    Headers,
+    ImageResponse,
+    ImageResponses,
     RawHeaders,
-    bearer_token,
-    error_body,
-    error_headers,
-    has_current,
-    method_not_allowed,
     relevant_headers,
-    requested_range,
 )
+from imagehost_core.error_responses import JSON_HEADERS, error_body, error_headers
 from imagehost_core.errors import ImageHostError, InternalError, UnauthorizedError
 from imagehost_core.host import ImageHost
 from imagehost_core.models import Account, Scope
 from imagehost_core.services.delivery import ImageBlob, ResolvedImage
+from imagehost_core.tokens import bearer_token
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +40,6 @@ ASGIApp = Callable[
 """An ASGI application (version 3)."""
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application (PEP 3333)."""
-
-
-NOTHING = ByteRange(0, 0)
 
 
 @frozen
@@ -74,7 +65,7 @@ class Delivered:
     headers: RawHeaders
     data: bytes = b""
     blob: ImageBlob | None = None
-    part: ByteRange = NOTHING
+    part: ByteRange = NO_BYTES
 
     def pieces(self) -> Iterator[tuple[int, int]]:
         """Yield the beginnings and ends of the pieces in which the image is sent."""
@@ -92,23 +83,21 @@ class ImageDelivery:
     """The responses of a host to requests for images."""
 
     host: ImageHost
-    headers: DeliveryHeaders
+    responses: ImageResponses
 
     def respond_nowait(self, request: Request) -> Delivered | None:
         """Return the response, or `None` if it has to wait for a disk, a database or a worker."""
         try:
-            if request.method == "OPTIONS":
-                return Delivered(204, _encoded(PREFLIGHT_HEADERS))
-            if request.method not in ("GET", "HEAD"):
-                raise method_not_allowed(METHODS, request.method)
+            if response := self.responses.without_image(request.method):
+                return _delivered(response)
             headers = relevant_headers(request.headers)
             resolved = self.host.delivery.resolve_cached(
                 request.path, request.query, accept=headers.get(b"accept", "")
             )
             if resolved is None:
                 return None
-            if has_current(resolved, headers):
-                return Delivered(304, self.headers.not_modified(resolved))
+            if response := self.responses.without_bytes(resolved, request.method, headers):
+                return _delivered(response)
             found = self.host.delivery.read_nowait(resolved)
             return None if found is None else self._deliver(ImageBlob(found[1], resolved), request, headers)
         except ImageHostError as error:
@@ -126,22 +115,21 @@ class ImageDelivery:
                 accept=headers.get(b"accept", ""),
                 viewer=self._viewer(request.headers),
             )
-            if has_current(resolved, headers):
-                return Delivered(304, self.headers.not_modified(resolved))
+            if unchanged := self.responses.without_bytes(resolved, request.method, headers):
+                return _delivered(unchanged)
             return self._deliver(self.host.delivery.open(resolved), request, headers)
         except ImageHostError as error:
             return _refusal(error, request.method)
 
     def _deliver(self, blob: ImageBlob, request: Request, headers: Mapping[bytes, str]) -> Delivered:
         try:
-            byte_range = requested_range(blob, request.method, headers)
+            response = self.responses.with_bytes(
+                blob.resolved, request.method, headers, blob.size, blob.format
+            )
         except ImageHostError:
             blob.close()
             raise
-        if byte_range is not None:
-            return Delivered(206, self.headers.partial(blob, byte_range), blob=blob, part=byte_range)
-        part = ByteRange(0, blob.size if request.method == "GET" else 0)
-        return Delivered(200, self.headers.ok(blob.resolved, blob.size, blob.format), blob=blob, part=part)
+        return _delivered(response, blob)
 
     def _viewer(self, headers: list[tuple[bytes, bytes]]) -> Account | None:
         """Return the account of a token with the scope `images:read`, or `None`."""
@@ -161,7 +149,7 @@ def delivery_app(host: ImageHost) -> ASGIApp:
     Args:
         host: The host, which stays open as long as the application is called.
     """
-    delivery = ImageDelivery(host, DeliveryHeaders.of(host.settings))
+    delivery = ImageDelivery(host, ImageResponses(host.settings))
 
     async def app(
         scope: MutableMapping[str, Any],
@@ -200,7 +188,7 @@ def delivery_wsgi_app(host: ImageHost) -> WSGIApp:
     Args:
         host: The host, which stays open as long as the application is called.
     """
-    delivery = ImageDelivery(host, DeliveryHeaders.of(host.settings))
+    delivery = ImageDelivery(host, ImageResponses(host.settings))
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         headers = [
@@ -244,14 +232,15 @@ def _read(blob: ImageBlob, start: int, stop: int) -> bytes:
     return piece
 
 
+def _delivered(response: ImageResponse, blob: ImageBlob | None = None) -> Delivered:
+    return Delivered(response.status, list(response.headers), blob=blob, part=response.part)
+
+
 def _refusal(error: ImageHostError, method: str) -> Delivered:
     if isinstance(error, InternalError):
         log.error("request failed", exc_info=error)
         error = InternalError("the cause is in the log")
     body = error_body(error)
     headers = (*JSON_HEADERS, *error_headers(error), ("content-length", str(len(body))))
-    return Delivered(error.status, [*_encoded(headers), *SHARED_HEADERS], b"" if method == "HEAD" else body)
-
-
-def _encoded(headers: Headers) -> RawHeaders:
-    return [(name.encode(), value.encode("latin-1")) for name, value in headers]
+    raw_headers = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+    return Delivered(error.status, [*raw_headers, *SHARED_HEADERS], b"" if method == "HEAD" else body)

@@ -1,42 +1,36 @@
-"""Responses to requests for images: status and headers, for every server and framework in the same way.
+"""Responses to requests for images: status, headers and bytes, equal for every server and framework.
 
-Pure functions of a resolved image and the headers of a request; `delivery_app` and the server send what they
-return.
+`delivery_app`, and the image route and the fast path of the server, send what `ImageResponses` decides.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import cached_property
+from http import HTTPStatus
 from urllib.parse import quote
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
 from imagehost_core.cache_purges import cache_tag
 from imagehost_core.conditional import (
     UNSATISFIABLE,
     ByteRange,
+    PreconditionFailedError,
+    RangeError,
     http_date,
     is_not_modified,
     is_precondition_failed,
     parse_range,
 )
-from imagehost_core.errors import (
-    ConflictError,
-    FieldError,
-    ImageHostError,
-    MethodNotAllowedError,
-    RateLimitError,
-    UnauthorizedError,
-    UnavailableError,
-    quote_value,
-)
+from imagehost_core.error_responses import method_not_allowed
+from imagehost_core.errors import FieldError, quote_value
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.services.delivery import ImageBlob, ResolvedImage
+from imagehost_core.services.delivery import ResolvedImage
 from imagehost_core.settings import Settings
 
 RawHeaders = list[tuple[bytes, bytes]]
-Headers = tuple[tuple[str, str], ...]
 
 METHODS = "GET, HEAD, OPTIONS"
 PIECE_BYTES = 32 * 2**10
@@ -49,17 +43,11 @@ PRECONDITIONS = {
 """Headers by which a client wants one representation or none, in their order of precedence, with their names
 and expected values in errors."""
 
-RELEVANT_HEADERS = frozenset(
-    (b"accept", b"if-none-match", b"if-modified-since", b"range", b"if-range", *PRECONDITIONS)
-)
-"""Request headers that a response can depend on, in addition to those of credentials."""
+CONDITIONS = frozenset((b"if-none-match", b"if-modified-since", *PRECONDITIONS))
+"""Headers by which a client may get no bytes."""
 
-JSON_HEADERS: Headers = (
-    ("content-type", "application/json"),
-    ("cache-control", "no-store"),
-    ("x-content-type-options", "nosniff"),
-)
-"""Headers of every JSON response. It is specific to the caller, so it must not be cached."""
+RELEVANT_HEADERS = CONDITIONS | {b"accept", b"range", b"if-range"}
+"""Request headers that a response can depend on, in addition to those of credentials."""
 
 SECURITY_HEADERS: RawHeaders = [
     (b"x-content-type-options", b"nosniff"),
@@ -78,99 +66,185 @@ Errors have them, too: they do not reveal anything."""
 RESTRICTED_HEADERS: RawHeaders = [(b"cross-origin-resource-policy", b"same-origin")]
 """Headers of images for their owner only: browsers withhold them from pages of other origins."""
 
-PREFLIGHT_HEADERS: Headers = (
-    ("access-control-allow-origin", "*"),
-    ("access-control-allow-methods", METHODS),
+PREFLIGHT_HEADERS: RawHeaders = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-methods", METHODS.encode()),
     (
-        "access-control-allow-headers",
-        "Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range",
+        b"access-control-allow-headers",
+        b"Authorization, If-Match, If-Modified-Since, If-None-Match, If-Range, If-Unmodified-Since, Range",
     ),
-    ("access-control-max-age", "86400"),
-    ("allow", METHODS),
-    ("cache-control", "no-store"),
-)
+    (b"access-control-max-age", b"86400"),
+    (b"allow", METHODS.encode()),
+    (b"cache-control", b"no-store"),
+]
 """The headers of the response 204 to `OPTIONS`: scripts of any origin may read images."""
 
 
-@frozen
-class DeliveryHeaders:
-    """The headers of responses with the images of a host.
+NO_BYTES = ByteRange(0, 0)
+
+
+@frozen(eq=False)
+class ImageResponse:
+    """A response to a request for an image.
 
     Attributes:
-        cache_control: `Cache-Control` of public images.
-        tag_names: The names of headers with the tag by which caches purge an image.
-        further: Headers of every image in addition.
+        status: The status.
+        headers: All headers, which must not be modified.
+        part: The bytes of the image that follow.
     """
 
-    cache_control: bytes
-    tag_names: tuple[bytes, ...]
-    further: tuple[tuple[bytes, bytes], ...] = ()
+    status: int
+    headers: RawHeaders
+    part: ByteRange = NO_BYTES
 
-    @classmethod
-    def of(cls, settings: Settings, *, listed: bool = True) -> DeliveryHeaders:
-        """Return the headers by the settings of a host.
+    @cached_property
+    def http_head(self) -> bytes:
+        """The status line and the headers in HTTP/1.1, without the empty line that ends them."""
+        lines = [b"HTTP/1.1 %d %b" % (self.status, HTTPStatus(self.status).phrase.encode())]
+        return b"".join(b"%b\r\n" % line for line in [*lines, *(b"%b: %b" % pair for pair in self.headers)])
+
+
+@frozen(eq=False)
+class _Decided:
+    """The responses for an image, each decided once; `ResolvedImage.derived` keeps them.
+
+    Attributes:
+        not_modified: The response 304.
+        size: The size of the image in `ok`, in bytes; -1 = `ok` is empty.
+        ok: The responses 200 by their methods.
+    """
+
+    not_modified: ImageResponse
+    size: int = -1
+    ok: dict[str, ImageResponse] = field(factory=dict)
+
+
+class ImageResponses:
+    """Decides the responses of a host to requests for images: the one place of all ways to the bytes.
+
+    A way asks `without_image`, resolves the URL, asks `without_bytes`, opens the bytes and asks `with_bytes`.
+
+    Args:
+        settings: The settings of the host.
+        listed: Whether search engines may list public images.
+    """
+
+    def __init__(self, settings: Settings, *, listed: bool = True) -> None:
+        ages = settings.delivery
+        max_age, s_maxage = ages.max_age_seconds, ages.shared_max_age_seconds
+        self._public = f"public, max-age={max_age}, s-maxage={s_maxage}".encode()
+        extra = settings.purge.tag_header
+        self._tag_names = (b"cache-tag", *((extra.lower().encode(),) if extra else ()))
+        self._further: RawHeaders = [] if listed else [(b"x-robots-tag", b"noindex")]
+
+    def without_image(self, method: str) -> ImageResponse | None:
+        """Return the response that depends on the method alone, else `None`.
+
+        Raises:
+            MethodNotAllowedError: The method is none of `METHODS`.
+        """
+        if method == "OPTIONS":
+            return ImageResponse(204, PREFLIGHT_HEADERS)
+        if method not in ("GET", "HEAD"):
+            raise method_not_allowed(METHODS, method)
+        return None
+
+    def without_bytes(
+        self, resolved: ResolvedImage, method: str, headers: Mapping[bytes, str]
+    ) -> ImageResponse | None:
+        """Return the response if no byte of the image is necessary, else `None`.
+
+        That is 304 if the client has the image, and 200 to HEAD for an image of which a response was decided.
 
         Args:
-            settings: The settings.
-            listed: Whether search engines may list public images.
-        """
-        ages = settings.delivery
-        extra = settings.purge.tag_header
-        return cls(
-            f"public, max-age={ages.max_age_seconds}, s-maxage={ages.shared_max_age_seconds}".encode(),
-            (b"cache-tag", *((extra.lower().encode(),) if extra else ())),
-            () if listed else ((b"x-robots-tag", b"noindex"),),
-        )
+            resolved: The image.
+            method: GET or HEAD.
+            headers: What `relevant_headers` returned.
 
-    def not_modified(self, resolved: ResolvedImage) -> RawHeaders:
+        Raises:
+            PreconditionFailedError: The client wants another image than the current one.
+        """
+        if not CONDITIONS.isdisjoint(headers):
+            etag, last_modified = resolved.etag, resolved.last_modified
+            if b"if-match" in headers or b"if-unmodified-since" in headers:
+                _require_preconditions(etag, last_modified, headers)
+            if_none_match = headers.get(b"if-none-match")
+            if is_not_modified(etag, last_modified, if_none_match, headers.get(b"if-modified-since")):
+                return self._decided(resolved).not_modified
+        return None if method == "GET" else self._decided(resolved).ok.get(method)
+
+    def with_bytes(
+        self, resolved: ResolvedImage, method: str, headers: Mapping[bytes, str], size: int, fmt: Format
+    ) -> ImageResponse:
+        """Return the response 200, or 206 with a part of the bytes; that to HEAD has the headers alone.
+
+        Args:
+            resolved: The image.
+            method: GET or HEAD.
+            headers: What `relevant_headers` returned.
+            size: The size of the image, in bytes.
+            fmt: Its format.
+
+        Raises:
+            RangeError: The range begins beyond the end.
+        """
+        part = None
+        # RFC 9110, 14.2: Range is defined for GET only.
+        if b"range" in headers and method == "GET":
+            validators = resolved.etag, resolved.last_modified
+            part = parse_range(size, *validators, headers[b"range"], headers.get(b"if-range"))
+        if part is UNSATISFIABLE:
+            raise RangeError(size)
+        decided = self._decided(resolved)
+        if part is None and decided.size == size:
+            return decided.ok[method]
+        content = [*decided.not_modified.headers, *_content_headers(resolved, fmt)]
+        if part is not None:
+            length = b"%d" % (part.stop - part.start)
+            content_range = b"bytes %d-%d/%d" % (part.start, part.stop - 1, size)
+            content += [(b"content-range", content_range), (b"content-length", length)]
+            return ImageResponse(206, content, part)
+        content.append((b"content-length", b"%d" % size))
+        whole = ImageResponse(200, content, ByteRange(0, size))
+        ok = {"GET": whole, "HEAD": ImageResponse(200, content)}
+        resolved.derived[self] = evolve(decided, size=size, ok=ok)
+        return ok[method]
+
+    def _decided(self, resolved: ResolvedImage) -> _Decided:
+        decided: _Decided | None = resolved.derived.get(self)
+        if decided is None:
+            not_modified = ImageResponse(304, self._common_headers(resolved))
+            decided = resolved.derived[self] = _Decided(not_modified)
+        return decided
+
+    def _common_headers(self, resolved: ResolvedImage) -> RawHeaders:
         """Return the headers of a 304 response, which a 200 response has, too (RFC 9110, 15.4.5)."""
         return [
             (b"etag", resolved.etag.encode()),
             (b"last-modified", http_date(resolved.last_modified).encode()),
-            (b"cache-control", self.cache_control if resolved.is_public else b"private, no-store"),
-            *((name, cache_tag(resolved.image.id).encode()) for name in self.tag_names),
+            (b"cache-control", self._public if resolved.is_public else b"private, no-store"),
+            *((name, cache_tag(resolved.image.id).encode()) for name in self._tag_names),
             *SECURITY_HEADERS,
             *(RESTRICTED_HEADERS if resolved.is_restricted else SHARED_HEADERS),
             *([(b"vary", b"Accept")] if resolved.varies else ()),
-            *self.further,
+            *self._further,
         ]
 
-    def ok(self, resolved: ResolvedImage, size: int, fmt: Format) -> RawHeaders:
-        """Return the headers of a 200 response with `size` bytes of a format."""
-        length = (b"content-length", b"%d" % size)
-        return [*self.not_modified(resolved), *_content_headers(resolved, fmt), length]
 
-    def partial(self, blob: ImageBlob, byte_range: ByteRange) -> RawHeaders:
-        """Return the headers of a 206 response with a part of the bytes."""
-        content_range = b"bytes %d-%d/%d" % (byte_range.start, byte_range.stop - 1, blob.size)
-        length = b"%d" % (byte_range.stop - byte_range.start)
-        part = [(b"content-range", content_range), (b"content-length", length)]
-        content = _content_headers(blob.resolved, blob.format)
-        return [*self.not_modified(blob.resolved), *content, *part]
+def _content_headers(resolved: ResolvedImage, fmt: Format) -> RawHeaders:
+    return [
+        (b"content-type", FORMATS[fmt].media_type.encode()),
+        (b"content-disposition", content_disposition(resolved.filename(fmt))),
+        (b"accept-ranges", b"bytes"),
+    ]
 
 
-class PreconditionFailedError(ImageHostError):
-    """The image is not the one that `If-Match` or `If-Unmodified-Since` names (RFC 9110, 15.5.13)."""
-
-    code = "BAD_REQUEST"
-    status = 412
-    default_message = "The image has changed"
-
-
-class RangeError(ImageHostError):
-    """The requested range begins beyond the end (RFC 9110, 15.5.17).
-
-    Args:
-        size: The size of the image, in bytes.
-    """
-
-    code = "BAD_REQUEST"
-    status = 416
-    default_message = "The range cannot be had"
-
-    def __init__(self, size: int) -> None:
-        super().__init__(f"expected a range within {size} bytes for Range but received one beyond them")
-        self.size = size
+def _require_preconditions(etag: str, last_modified: datetime, headers: Mapping[bytes, str]) -> None:
+    if is_precondition_failed(etag, last_modified, *map(headers.get, PRECONDITIONS)):
+        header = next(header for header in PRECONDITIONS if header in headers)
+        raise PreconditionFailedError(
+            errors=[FieldError(*PRECONDITIONS[header], quote_value(headers[header]))]
+        )
 
 
 def relevant_headers(
@@ -183,99 +257,6 @@ def relevant_headers(
             text = value.decode("latin-1")
             relevant[name] = f"{relevant[name]}, {text}" if name in relevant else text
     return relevant
-
-
-def has_current(resolved: ResolvedImage, headers: Mapping[bytes, str]) -> bool:
-    """Return whether the client has the image, so that the response is 304.
-
-    Args:
-        resolved: The image.
-        headers: What `relevant_headers` returned.
-
-    Raises:
-        PreconditionFailedError: The client wants another image than the current one.
-    """
-    validators = resolved.etag, resolved.last_modified
-    if is_precondition_failed(*validators, *map(headers.get, PRECONDITIONS)):
-        header = next(header for header in PRECONDITIONS if header in headers)
-        raise PreconditionFailedError(
-            errors=[FieldError(*PRECONDITIONS[header], quote_value(headers[header]))]
-        )
-    return is_not_modified(*validators, headers.get(b"if-none-match"), headers.get(b"if-modified-since"))
-
-
-def requested_range(blob: ImageBlob, method: str, headers: Mapping[bytes, str]) -> ByteRange | None:
-    """Return the bytes that a request wants, or `None` for all of them.
-
-    Raises:
-        RangeError: They begin beyond the end.
-    """
-    # RFC 9110, 14.2: Range is defined for GET only.
-    range_header = headers.get(b"range") if method == "GET" else None
-    resolved = blob.resolved
-    byte_range = parse_range(
-        blob.size, resolved.etag, resolved.last_modified, range_header, headers.get(b"if-range")
-    )
-    if byte_range is UNSATISFIABLE:
-        raise RangeError(blob.size)
-    return byte_range
-
-
-def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the bearer token of a request; the scheme is case-insensitive.
-
-    Raises:
-        UnauthorizedError: There is no `Authorization` header, several, or another scheme. The message never
-            contains the received value.
-    """
-    values = [value for name, value in headers if name == b"authorization"]
-    if len(values) != 1:
-        received = "several" if values else "none"
-        raise UnauthorizedError(
-            f"expected one Authorization header with a Bearer token but received {received}"
-        )
-    scheme, _, token = values[0].partition(b" ")
-    if scheme.lower() != b"bearer":
-        raise UnauthorizedError("expected the scheme Bearer for Authorization but received another")
-    return token.strip().decode("latin-1")
-
-
-def method_not_allowed(allowed: str, method: str) -> MethodNotAllowedError:
-    """Return the error for a method that is not among the allowed ones, separated by commas."""
-    details = f"expected one of {allowed} but received {quote_value(method)[1:-1]}"
-    return MethodNotAllowedError(details, allowed=allowed)
-
-
-def error_headers(error: ImageHostError) -> Headers:
-    """Return the headers of an error response in addition to `JSON_HEADERS`."""
-    if isinstance(error, UnauthorizedError):
-        return (("www-authenticate", "Bearer"),)
-    if isinstance(error, RateLimitError | UnavailableError | ConflictError) and error.retry_after:
-        return (("retry-after", str(error.retry_after)),)
-    if isinstance(error, MethodNotAllowedError) and error.allowed:
-        return (("allow", error.allowed),)
-    if isinstance(error, RangeError):
-        return (("content-range", f"bytes */{error.size}"),)
-    return ()
-
-
-def error_dict(error: ImageHostError) -> dict[str, str]:
-    """Return the members of an error in a response."""
-    return {"code": error.code, "message": error.message, "details": error.details}
-
-
-def error_body(error: ImageHostError) -> bytes:
-    """Return the body of an error response."""
-    envelope = {"success": False, "error": error_dict(error)}
-    return json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _content_headers(resolved: ResolvedImage, fmt: Format) -> RawHeaders:
-    return [
-        (b"content-type", FORMATS[fmt].media_type.encode()),
-        (b"content-disposition", content_disposition(resolved.filename(fmt))),
-        (b"accept-ranges", b"bytes"),
-    ]
 
 
 def content_disposition(filename: str, kind: str = "inline") -> bytes:

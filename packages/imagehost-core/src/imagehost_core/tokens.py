@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from hashlib import sha256
 from zlib import crc32
@@ -66,6 +67,25 @@ def parse_token(text: str) -> TokenKind:
     if match is not None and checksum(match["body"]) == match["checksum"]:
         return TokenKind(match["kind"])
     raise UnauthorizedError("expected a token issued by this host but received another text")
+
+
+def bearer_token(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """Return the bearer token of a request; the scheme is case-insensitive.
+
+    Raises:
+        UnauthorizedError: There is no `Authorization` header, several, or another scheme. The message never
+            contains the received value.
+    """
+    values = [value for name, value in headers if name == b"authorization"]
+    if len(values) != 1:
+        received = "several" if values else "none"
+        raise UnauthorizedError(
+            f"expected one Authorization header with a Bearer token but received {received}"
+        )
+    scheme, _, token = values[0].partition(b" ")
+    if scheme.lower() != b"bearer":
+        raise UnauthorizedError("expected the scheme Bearer for Authorization but received another")
+    return token.strip().decode("latin-1")
 
 
 def hide_tokens(text: str) -> str:

@@ -135,7 +135,7 @@ def create_app(host: ImageHost, settings: ServerSettings, recorder: Recorder | N
         spool=spool,
     )
     reads = Reads(host, settings, executors, identity)
-    fast_path = FastPath(host, delivery, security, dispatcher.delivery_path, reads)
+    fast_path = FastPath(host, delivery.responses, security, dispatcher.delivery_path, reads)
     untraced = LskyMiddleware(security, spool)
     middleware = instrument(untraced)
     http = settings.http

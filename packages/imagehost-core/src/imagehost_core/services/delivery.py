@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import BinaryIO, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 from zlib import crc32
 
 from attrs import evolve, field, frozen
@@ -51,7 +51,7 @@ class ResolvedImage:
     """The image, format and variant that a URL refers to, and the metadata of its response.
 
     As long as the image does not change, `resolve_cached` returns the same object for the same URL, so that
-    callers can cache what they derive from it by its identity.
+    callers can keep in it what they derive from it.
 
     Attributes:
         image: The image.
@@ -63,6 +63,7 @@ class ResolvedImage:
         varies: Whether the response depends on `Accept`.
         is_restricted: Whether the bytes are for the owner only: the image is private, and the URL neither
             signed nor that of a share.
+        derived: What callers derive from it, by the caller.
     """
 
     image: Image
@@ -73,6 +74,7 @@ class ResolvedImage:
     last_modified: datetime
     varies: bool
     is_restricted: bool = False
+    derived: dict[object, Any] = field(factory=dict, init=False, eq=False, repr=False)
 
     @property
     def has_choices(self) -> bool:

@@ -20,10 +20,10 @@ from litestar.utils import normalize_path
 
 from imagehost_core import ImageHost
 from imagehost_core.authorization import authorize, require_permission
-from imagehost_core.delivery_responses import bearer_token
 from imagehost_core.errors import RateLimitError, UnauthorizedError
 from imagehost_core.limits import Decision
 from imagehost_core.models import Account, Principal
+from imagehost_core.tokens import bearer_token
 from imagehost_server._executors import Executors
 from imagehost_server.auth.cookies import SAFE_METHODS, require_csrf_token, session_cookie
 from imagehost_server.http.responses import error_response

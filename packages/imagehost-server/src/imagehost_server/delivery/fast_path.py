@@ -22,12 +22,11 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from imagehost_core import ImageHost
-from imagehost_core.conditional import is_not_modified
+from imagehost_core.delivery_responses import relevant_headers
 from imagehost_core.errors import ImageHostError, RateLimitError
 from imagehost_core.limits import Decision
 from imagehost_core.services.delivery import MAX_CACHED_URL, ResolvedImage
 from imagehost_server.auth.identity import rate_limit_headers
-from imagehost_server.delivery.route import DeliveryRoute, relevant_headers
 from imagehost_server.http.client_address import resolve_client, without_root
 from imagehost_server.http.response_body import WHOLE_BYTES
 from imagehost_server.http.responses import RawResponse
@@ -39,9 +38,9 @@ from imagehost_server.middleware.requests import RequestMiddleware
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
 
-    from litestar.types import HTTPResponseStartEvent, HTTPScope
+    from litestar.types import HTTPScope
 
-    from imagehost_core.delivery_responses import RawHeaders
+    from imagehost_core.delivery_responses import ImageResponses, RawHeaders
 
 REQUEST = re.compile(
     # RFC 9112, 3: the method, a path without escapes, a query (RFC 3986, 3.3 and 3.4), the version;
@@ -58,7 +57,7 @@ MAX_CACHED_HEADERS = 1_000
 """Entries in the cache of parsed headers: a client sends the same ones with each request."""
 
 MAX_KNOWN = 10_000
-"""Requests whose images and heads are in memory, of about 3 KB each."""
+"""Requests whose images and responses are in memory, of about 3 KB each."""
 
 MAX_CACHED_PATHS = 1_000
 """Entries in the cache of parsed paths."""
@@ -87,36 +86,20 @@ class Peer(NamedTuple):
     client: tuple[str, int] | None
 
 
+Known = tuple[ResolvedImage, int | None]
+"""An image, and its generation as long as which a request refers to it; `None`: only now."""
+
+
 class _RequestHeaders(NamedTuple):
     """The headers of a request that a response can depend on."""
 
     accept: str
-    if_none_match: str | None
-    if_modified_since: str | None
+    relevant: dict[bytes, str]
     ip_address: str
     named_client: str
     is_https: bool
     received: RawHeaders
     has_authorization: bool
-
-
-class _Known:
-    """The image that a request refers to, and the heads of its responses.
-
-    Attributes:
-        generation: The generation of the image as long as which all of it is valid; `None`: now only.
-        resolved: The image.
-        size: The bytes of the body of `ok_start`; -1 = that is not known.
-        ok_start: The head of a 200 response without the headers of each response.
-        not_modified_start: That of a 304 response; empty: not made yet.
-    """
-
-    __slots__ = ("generation", "not_modified_start", "ok_start", "resolved", "size")
-
-    def __init__(self, resolved: ResolvedImage, generation: int | None) -> None:
-        self.resolved, self.generation = resolved, generation
-        self.size = -1
-        self.ok_start = self.not_modified_start = b""
 
 
 class Read(Protocol):
@@ -156,7 +139,7 @@ class FastPath(Generic[R]):
 
     Args:
         host: The host.
-        route: Builds the same response starts as on the slow path.
+        responses: Decides the responses for images as on the slow path.
         security: Validates, identifies and logs requests as on the slow path.
         delivery_path: Returns what follows the prefix of the delivery route, or `None` for another path.
         reads: The reads of the JSON API.
@@ -168,7 +151,7 @@ class FastPath(Generic[R]):
     def __init__(
         self,
         host: ImageHost,
-        route: DeliveryRoute,
+        responses: ImageResponses,
         security: RequestMiddleware,
         delivery_path: Callable[[str], str | None],
         reads: Reads[R],
@@ -180,9 +163,9 @@ class FastPath(Generic[R]):
         self._delivery_path = delivery_path
         self._reads = reads
         self._root_path = host.settings.root_path
-        self._route = route
+        self._responses = responses
         # The oldest one is evicted.
-        self._known: dict[tuple[bytes, bytes, str], _Known] = {}
+        self._known: dict[tuple[bytes, bytes, str], Known] = {}
         self._cached_paths = lru_cache(MAX_CACHED_PATHS)(self._parse_path)
         self._cached_headers = lru_cache(MAX_CACHED_HEADERS)(self._parse_headers)
         # The last default headers of the server, and their encoded form.
@@ -215,41 +198,34 @@ class FastPath(Generic[R]):
             return None
         key = received, query or b"", headers.accept
         known = self._known.get(key)
-        if known is None or known.generation != self._host.delivery.generation(known.resolved.image.id):
+        if known is None or known[1] != self._host.delivery.generation(known[0].image.id):
             known = self._find(key, image_path)
             if known is None:
                 return None
-        resolved = known.resolved
-        if is_not_modified(
-            resolved.etag, resolved.last_modified, headers.if_none_match, headers.if_modified_since
-        ):
-            found_in, status, body = "client", 304, b""
-            if not known.not_modified_start:
-                known.not_modified_start = _encode_start(self._route.not_modified_start(resolved))
-            start = known.not_modified_start
-        elif method == "HEAD" and known.size >= 0:
-            found_in, status, start, body = "memory", 200, known.ok_start, b""
+        resolved = known[0]
+        body = b""
+        response = self._responses.without_bytes(resolved, method, headers.relevant)
+        if response is not None:
+            found_in = "client" if response.status == 304 else "memory"
         else:
             found = self._host.delivery.read_nowait(resolved)
             if found is None or (len(found[1]) > WHOLE_BYTES and self._must_hold_little(peer)):
                 return None
-            (found_in, body), status = found, 200
-            if known.size != len(body):
-                ok_start = self._route.ok_start(resolved, len(body), resolved.format_of(body))
-                known.ok_start = _encode_start(ok_start)
-                known.size = len(body)
-            start = known.ok_start
-            if method == "HEAD":
-                body = b""
+            found_in, body = found
+            fmt = resolved.format_of(body)
+            response = self._responses.with_bytes(resolved, method, headers.relevant, len(body), fmt)
+            body = body[response.part.start : response.part.stop]
         request_id = self._security.new_request_id()
-        common_headers = _encode_headers(self._security.common_headers(request_id, headers.is_https))
+        common_lines = self._security.common_lines(request_id, headers.is_https)
         seconds = time.perf_counter() - started
-        self._recorder.request(method, IMAGE_ROUTE, status, seconds, 0, len(body))
+        self._recorder.request(method, IMAGE_ROUTE, response.status, seconds, 0, len(body))
         self._recorder.lookup(found_in)
-        self._security.access_log.request(method, path, headers.ip_address, status, request_id, seconds)
-        return b"%b%b%b\r\n" % (start, self._default_headers[1], common_headers), body
+        self._security.access_log.request(
+            method, path, headers.ip_address, response.status, request_id, seconds
+        )
+        return b"%b%b%b\r\n" % (response.http_head, self._default_headers[1], common_lines), body
 
-    def _find(self, key: tuple[bytes, bytes, str], image_path: str) -> _Known | None:
+    def _find(self, key: tuple[bytes, bytes, str], image_path: str) -> Known | None:
         """Return what a request refers to, and keep it as long as it is valid; `None` for the slow path."""
         self._known.pop(key, None)
         try:
@@ -258,13 +234,11 @@ class FastPath(Generic[R]):
             return None
         if found is None:
             return None
-        resolved, generation = found
-        known = _Known(resolved, generation)
-        if generation is not None and sum(map(len, key)) <= MAX_CACHED_URL:
+        if found[1] is not None and sum(map(len, key)) <= MAX_CACHED_URL:
             if len(self._known) >= MAX_KNOWN:
                 del self._known[next(iter(self._known))]
-            self._known[key] = known
-        return known
+            self._known[key] = found
+        return found
 
     def _respond_read(
         self, started: float, method: str, path: str, read: R, query: str, headers: _RequestHeaders
@@ -332,18 +306,12 @@ class FastPath(Generic[R]):
         relevant = relevant_headers(headers)
         return _RequestHeaders(
             relevant.get(b"accept", ""),
-            relevant.get(b"if-none-match"),
-            relevant.get(b"if-modified-since"),
+            relevant,
             *resolve_client(scope, self._security.trusted),
             is_https(scope, self._security.trusted),
             headers,
             any(name == b"authorization" for name, _ in headers),
         )
-
-
-def _encode_start(start: HTTPResponseStartEvent) -> bytes:
-    """Return the status line and the headers, without the final empty line."""
-    return STATUS_LINE[start["status"]] + _encode_headers(start["headers"])
 
 
 def _encode_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

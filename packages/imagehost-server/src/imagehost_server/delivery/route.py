@@ -7,30 +7,19 @@ framework. Blocking work (database, files, rendering, authentication) runs in th
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
-from weakref import ref
+from typing import TYPE_CHECKING
 
 from imagehost_core import ImageHost
-from imagehost_core.conditional import ByteRange
 from imagehost_core.delivery_responses import (
-    METHODS,
     PRECONDITIONS,
-    PREFLIGHT_HEADERS,
-    DeliveryHeaders,
-    RawHeaders,
-    bearer_token,
-    has_current,
-    method_not_allowed,
-    requested_range,
+    RELEVANT_HEADERS,
+    ImageResponse,
+    ImageResponses,
+    relevant_headers,
 )
-from imagehost_core.delivery_responses import RELEVANT_HEADERS as DELIVERY_HEADERS
-from imagehost_core.delivery_responses import relevant_headers as headers_of_names
 from imagehost_core.errors import ImageHostError, UnauthorizedError
-from imagehost_core.formats import Format
 from imagehost_core.limits import account_key, ip_address_key
 from imagehost_core.models import Account, Scope
 from imagehost_core.services.delivery import ImageBlob, ResolvedImage
@@ -38,73 +27,25 @@ from imagehost_core.settings import FOLDER
 from imagehost_core.steps import Finished, QueueSteps, advance
 from imagehost_core.storage import MASTER
 from imagehost_core.storage.layout import shard
+from imagehost_core.tokens import bearer_token
 from imagehost_server._executors import Executors
 from imagehost_server.auth.cookies import same_origin_session_cookie
 from imagehost_server.auth.identity import PRINCIPAL
 from imagehost_server.http.response_body import pieces_of
-from imagehost_server.http.responses import RawResponse, error_response
+from imagehost_server.http.responses import error_response
 from imagehost_server.metrics import IMAGE_ROUTE, Recorder
 
 if TYPE_CHECKING:
     from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, HTTPScope, Receive, Send
 
 
-T = TypeVar("T")
-
-MAX_CACHED_STARTS = 10_000
-"""Entries of a `ResponseStartCache`, of about 2 KB each."""
-
 PROXIED = b"x-forwarded-proto"
 """The header of requests that a proxy has sent."""
-
-RELEVANT_HEADERS = DELIVERY_HEADERS | {PROXIED}
-"""Request headers that a response can depend on, in addition to those of credentials."""
 
 SENT_BY_SERVER = frozenset((b"range", *PRECONDITIONS))
 """Headers of requests that are not left to nginx, which would evaluate them differently."""
 
 NO_BODY: HTTPResponseBodyEvent = {"type": "http.response.body", "body": b"", "more_body": False}
-
-PREFLIGHT = RawResponse(204, b"", PREFLIGHT_HEADERS)
-"""The response to `OPTIONS`."""
-
-
-class ResponseStartCache(Generic[T]):
-    """A cache of response starts by the identity of the resolved image; evicts the oldest entry.
-
-    `host.delivery.resolve_cached` returns the same `ResolvedImage` for the same URL until the image changes.
-    Comparing two equal ones would take longer than everything else.
-
-    An entry exists as long as its `ResolvedImage`, which it references weakly: those of signed URLs and of
-    images that were not in memory serve one response, and those of images that have changed none.
-
-    Args:
-        build: Builds the response start for an image of a size in bytes and a format.
-        max_entries: The largest number of entries.
-    """
-
-    def __init__(
-        self, build: Callable[[ResolvedImage, int, Format], T], max_entries: int = MAX_CACHED_STARTS
-    ) -> None:
-        self._build = build
-        self._max_entries = max_entries
-        self._entries: OrderedDict[tuple[int, int], tuple[ref[ResolvedImage], T]] = OrderedDict()
-
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self._entries)
-
-    def get(self, resolved: ResolvedImage, size: int, fmt: Format) -> T:
-        """Return the response start, which must not be modified."""
-        # The entry ends with the object, so its id cannot be reused while the entry exists.
-        key = id(resolved), size
-        entry = self._entries.get(key)
-        if entry is None:
-            if len(self._entries) >= self._max_entries:
-                self._entries.popitem(last=False)
-            reference = ref(resolved, lambda _: self._entries.pop(key, None))
-            entry = self._entries[key] = reference, self._build(resolved, size, fmt)
-        return entry[1]
 
 
 class DeliveryRoute:
@@ -115,19 +56,20 @@ class DeliveryRoute:
         executors: Run blocking work.
         recorder: Counts where images came from; by default one of its own.
         listed: Whether search engines may list public images.
+
+    Attributes:
+        responses: Decides the responses.
     """
 
     def __init__(
         self, host: ImageHost, executors: Executors, recorder: Recorder | None = None, *, listed: bool = True
     ) -> None:
         self._host = host
-        self._headers = DeliveryHeaders.of(host.settings, listed=listed)
+        self.responses = ImageResponses(host.settings, listed=listed)
         self._recorder = recorder or Recorder()
         self._executors = executors
         is_folder = host.settings.storage.url == FOLDER
         self._accel_redirect = host.settings.delivery.accel_redirect if is_folder else None
-        self._not_modified_starts = ResponseStartCache(lambda resolved, *_: self.not_modified_start(resolved))
-        self._ok_starts = ResponseStartCache(self.ok_start)
 
     async def __call__(self, path: str, scope: HTTPScope, receive: Receive, send: Send) -> None:
         """Handle a request.
@@ -140,17 +82,15 @@ class DeliveryRoute:
         """
         scope["state"]["route"] = IMAGE_ROUTE
         try:
-            if scope["method"] == "OPTIONS":
-                await PREFLIGHT.send(send)
-            elif scope["method"] in ("GET", "HEAD"):
-                await self._deliver(path, scope, receive, send)
+            if response := self.responses.without_image(scope["method"]):
+                await _send_head(response, send)
             else:
-                raise method_not_allowed(METHODS, scope["method"])
+                await self._deliver(path, scope, receive, send)
         except ImageHostError as error:
             await error_response(error, scope["state"]).send(send)
 
     async def _deliver(self, path: str, scope: HTTPScope, receive: Receive, send: Send) -> None:
-        headers = relevant_headers(scope["headers"])
+        headers = relevant_headers(scope["headers"], RELEVANT_HEADERS | {PROXIED})
         query = scope["query_string"].decode("latin-1")
         accept = headers.get(b"accept", "")
         viewer: Account | None = None
@@ -164,10 +104,9 @@ class DeliveryRoute:
             resolved = await self._executors.database.run(
                 self._host.delivery.resolve, path, query, accept=accept, viewer=viewer
             )
-        if has_current(resolved, headers):
-            self._recorder.lookup("client")
-            await send(self._not_modified_starts.get(resolved, 0, resolved.format))
-            await send(NO_BODY)
+        if response := self.responses.without_bytes(resolved, scope["method"], headers):
+            self._recorder.lookup("client" if response.status == 304 else "memory")
+            await _send_head(response, send)
             return
         if (
             self._accel_redirect is not None
@@ -177,8 +116,7 @@ class DeliveryRoute:
             and await self._is_upright(resolved)
         ):
             self._recorder.lookup("master")
-            await send(self.accel_start(resolved))
-            await send(NO_BODY)
+            await _send_head(self._redirect_of_nginx(resolved), send)
             return
         blob: ImageBlob | None
         if found := self._host.delivery.read_nowait(resolved):
@@ -207,46 +145,23 @@ class DeliveryRoute:
         )
 
     async def _send(self, blob: ImageBlob, headers: dict[bytes, str], method: str, send: Send) -> None:
-        resolved = blob.resolved
-        byte_range = requested_range(blob, method, headers)
-        start = (
-            self._ok_starts.get(resolved, blob.size, blob.format)
-            if byte_range is None
-            else self.partial_start(blob, byte_range)
-        )
-        await send(start)
-        if method == "HEAD":
-            await send(NO_BODY)
-        elif blob.data is not None:
-            body = blob.data if byte_range is None else blob.data[byte_range.start : byte_range.stop]
-            await send({"type": "http.response.body", "body": body, "more_body": False})
-        else:
-            await self._stream(blob, byte_range or ByteRange(0, blob.size), send)
-
-    async def _stream(self, blob: ImageBlob, byte_range: ByteRange, send: Send) -> None:
-        """Send a part of a file."""
-        async for piece in pieces_of(blob, self._executors.files, byte_range.start, byte_range.stop):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        response = self.responses.with_bytes(blob.resolved, method, headers, blob.size, blob.format)
+        start, stop = response.part.start, response.part.stop
+        await send(_start(response))
+        if blob.data is not None:
+            await send({"type": "http.response.body", "body": blob.data[start:stop], "more_body": False})
+            return
+        if start < stop:
+            async for piece in pieces_of(blob, self._executors.files, start, stop):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send(NO_BODY)
 
-    def not_modified_start(self, resolved: ResolvedImage) -> HTTPResponseStartEvent:
-        """Return the start of a 304 response."""
-        return _start(304, self._headers.not_modified(resolved))
-
-    def ok_start(self, resolved: ResolvedImage, size: int, fmt: Format) -> HTTPResponseStartEvent:
-        """Return the start of a 200 response with `size` bytes of a format."""
-        return _start(200, self._headers.ok(resolved, size, fmt))
-
-    def partial_start(self, blob: ImageBlob, byte_range: ByteRange) -> HTTPResponseStartEvent:
-        """Return the start of a 206 response with a part of the bytes."""
-        return _start(206, self._headers.partial(blob, byte_range))
-
-    def accel_start(self, resolved: ResolvedImage) -> HTTPResponseStartEvent:
-        """Return the start of a 200 response for which nginx sends the master."""
+    def _redirect_of_nginx(self, resolved: ResolvedImage) -> ImageResponse:
+        """Return the 200 response for which nginx sends the master."""
         image_id = resolved.image.id
         path = f"{self._accel_redirect}{shard(image_id)}/{image_id}/{MASTER}"
-        headers = self.ok_start(resolved, 0, resolved.format)["headers"]
-        return _start(200, [*headers, (b"x-accel-redirect", path.encode())])
+        response = self.responses.with_bytes(resolved, "HEAD", {}, 0, resolved.format)
+        return ImageResponse(200, [*response.headers, (b"x-accel-redirect", path.encode())])
 
     async def _viewer(self, scope: HTTPScope) -> Account | None:
         """Return the account of the request's token, or `None` without a valid token and scope.
@@ -266,13 +181,13 @@ class DeliveryRoute:
         return principal.account if Scope.IMAGES_READ in principal.scopes else None
 
 
-def relevant_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
-    """Return `RELEVANT_HEADERS` by name."""
-    return headers_of_names(headers, RELEVANT_HEADERS)
+def _start(response: ImageResponse) -> HTTPResponseStartEvent:
+    return {"type": "http.response.start", "status": response.status, "headers": response.headers}
 
 
-def _start(status: int, headers: RawHeaders) -> HTTPResponseStartEvent:
-    return {"type": "http.response.start", "status": status, "headers": headers}
+async def _send_head(response: ImageResponse, send: Send) -> None:
+    await send(_start(response))
+    await send(NO_BODY)
 
 
 async def open_blob(

@@ -19,7 +19,7 @@ from litestar import Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from msgspec import Struct
 
-from imagehost_core.delivery_responses import (
+from imagehost_core.error_responses import (
     JSON_HEADERS,
     Headers,
     error_dict,

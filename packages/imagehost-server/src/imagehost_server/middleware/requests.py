@@ -188,6 +188,11 @@ class RequestMiddleware:
         # RFC 6797, 7.2: HSTS must not be sent over plain HTTP.
         return ((b"x-request-id", request_id.encode()), *(self._hsts if over_https else ()))
 
+    def common_lines(self, request_id: str, over_https: bool) -> bytes:
+        """Return the headers of every response in HTTP/1.1."""
+        common = b"x-request-id: %b\r\n" % request_id.encode()
+        return common if not over_https else common + b"".join(b"%b: %b\r\n" % pair for pair in self._hsts)
+
 
 class _ResponseSender:
     """The `send` callable of a request: adds the headers of all layers in one pass, and records the status.

@@ -18,7 +18,7 @@ from litestar.params import FromPath
 from litestar.response import File
 from swagger_ui_bundle import swagger_ui_path
 
-from imagehost_core.delivery_responses import JSON_HEADERS
+from imagehost_core.error_responses import JSON_HEADERS
 from imagehost_core.errors import NotFoundError
 from imagehost_server.auth.identity import DOCS_ASSETS
 from imagehost_server.http.responses import RawResponse

@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 from anyio import current_time, sleep
 
-from imagehost_core.delivery_responses import JSON_HEADERS, Headers
+from imagehost_core.error_responses import JSON_HEADERS, Headers
 from imagehost_core.services.idempotency import WAIT_SECONDS, IdempotentRequest
 from imagehost_server.http.responses import RawResponse
 from imagehost_server.routes.handler import ApiRequest

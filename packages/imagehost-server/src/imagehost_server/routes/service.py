@@ -15,8 +15,8 @@ from litestar import Response
 
 from imagehost_core import ImageHost
 from imagehost_core.cache_purges import OVERDUE_AFTER
-from imagehost_core.delivery_responses import bearer_token
 from imagehost_core.errors import ForbiddenError, UnauthorizedError, UnavailableError
+from imagehost_core.tokens import bearer_token
 from imagehost_server._executors import ThreadLimiter
 from imagehost_server.http.responses import RawResponse, Success, ok, to_litestar
 from imagehost_server.logging_config import ProblemLog

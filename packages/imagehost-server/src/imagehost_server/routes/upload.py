@@ -13,8 +13,8 @@ from attrs import asdict, evolve, frozen
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from imagehost_core.delivery_responses import error_dict
 from imagehost_core.endpoints import parse_endpoint_url, require_public_address
+from imagehost_core.error_responses import error_dict
 from imagehost_core.errors import (
     ErrorCollector,
     FieldError,

@@ -20,7 +20,7 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from imagehost_core.delivery_responses import Headers
+from imagehost_core.error_responses import Headers
 from imagehost_core.errors import NotFoundError
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.routes.handler import ApiRequest
