@@ -17,13 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.open_host import open_host
+from tests.server.conftest import hash_quickly
 from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.errors import UnavailableError
 from imagehost_core.limits import sign_in_keys
 from imagehost_core.settings import LimitSettings, RenderingSettings
-from imagehost_core.testing import make_image
+from imagehost_core.testing import FrozenClock, make_image
 from imagehost_server._executors import (
     DATABASE_THREADS,
     MASTER_THREADS,
@@ -39,6 +40,7 @@ from imagehost_server._executors import (
     FairThreadLimiter,
     LoopExecutor,
     SharedThreadLimiter,
+    Standing,
     ThreadLimiter,
 )
 from imagehost_server.app import DELIVERY_PREFIXES, Dispatcher, create_api
@@ -191,7 +193,7 @@ async def test_signing_in_with_an_invalid_name_costs_neither_a_hash_nor_an_attem
     )
 
     async with client_of(host, executors) as client, anyio.create_task_group() as tasks:
-        tasks.start_soon(executors.passwords.run, ("", ""), ended.wait, PATIENCE)
+        tasks.start_soon(executors.passwords.run, Standing.NEW, ("", ""), ended.wait, PATIENCE)
         await anyio.lowlevel.checkpoint()
 
         async def sign_in(name: str) -> httpx2.Response:
@@ -392,7 +394,7 @@ async def test_attempts_for_one_name_that_fill_their_half_of_the_queue_refuse_no
         while len(statuses) < 3:
             with suppress(UnavailableError):
                 keys = sign_in_keys("Admin", f"2001:db8:0:{number:x}::1")
-                await executors.passwords.run(keys, turns.acquire, True, PATIENCE)
+                await executors.passwords.run(Standing.NEW, keys, turns.acquire, True, PATIENCE)
             await anyio.lowlevel.checkpoint()
 
     async with client_of(host, executors) as client, anyio.create_task_group() as tasks:
@@ -418,12 +420,73 @@ async def test_attempts_for_one_name_that_fill_their_half_of_the_queue_refuse_no
 
 
 @pytest.mark.anyio
+async def test_known_clients_do_not_wait_for_new_ones_nor_these_for_those_that_failed() -> None:
+    limiter, ended, order = FairThreadLimiter(1, 9), threading.Event(), list[Standing]()
+    arrivals = (Standing.FAILED, Standing.NEW, Standing.KNOWN, Standing.FAILED, Standing.NEW, Standing.KNOWN)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(limiter.run, Standing.FAILED, ("", ""), ended.wait, PATIENCE)
+        await anyio.lowlevel.checkpoint()
+        for number, standing in enumerate(arrivals):
+            tasks.start_soon(limiter.run, standing, ("name", f"{number}"), order.append, standing)
+        await anyio.wait_all_tasks_blocked()
+        ended.set()
+    assert order == sorted(arrivals)
+
+
+@pytest.mark.anyio
+async def test_attempts_for_which_the_queue_has_no_place_are_not_counted(host: ImageHost) -> None:
+    executors, ended = Executors(SETTINGS.rendering), threading.Event()
+    executors.passwords = FairThreadLimiter(1, 0)
+    body = {"username": "uncounted", "password": "wrong"}
+    async with client_of(host, executors) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(executors.passwords.run, Standing.NEW, ("", ""), ended.wait, PATIENCE)
+        await anyio.lowlevel.checkpoint()
+        refused = [
+            await client.post("/v1/session", json=body)
+            for _ in range(SETTINGS.limits.sign_ins_per_minute + 1)
+        ]
+        ended.set()
+    assert {response.status_code for response in refused} == {503}
+    assert {"retry-after" in response.headers for response in refused} == {True}
+    assert len({response.headers["x-ratelimit-remaining"] for response in refused}) == 1
+
+
+@pytest.mark.anyio
+async def test_a_client_is_known_by_a_session_and_fails_by_a_wrong_password_for_any_account(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    executors, standings = Executors(SETTINGS.rendering), list[Standing]()
+    verify = executors.passwords.run
+
+    async def run(standing: Standing, *args: Any) -> Any:
+        standings.append(standing)
+        return await verify(standing, *args)
+
+    monkeypatch.setattr(executors.passwords, "run", run)
+    with open_host(settings=SETTINGS, clock=FrozenClock()) as host:
+        for name in ("known", "other"):
+            host.accounts.create(name, password_hash=hash_quickly("right password"))
+        host.sessions.create(host.accounts.get("known"), ip_address="127.0.0.1")
+        async with client_of(host, executors) as client:
+            for name, password in (
+                ("other", "wrong password"),
+                ("missing", "right password"),
+                ("known", "right password"),
+                ("other", "right password"),
+                ("other", "right password"),
+            ):
+                await client.post("/v1/session", json={"username": name, "password": password})
+    failed = Standing.FAILED
+    assert standings == [Standing.NEW, failed, Standing.KNOWN, failed, Standing.KNOWN]
+
+
+@pytest.mark.anyio
 async def test_the_queue_of_password_checks_is_limited_and_half_of_it_for_an_account_name() -> None:
     limiter, ended, results = Executors(SETTINGS.rendering).passwords, threading.Event(), Counter[bool]()
 
     async def attempt(number: int) -> None:
         try:
-            results[await limiter.run(("name", f"{number}"), ended.wait, PATIENCE)] += 1
+            results[await limiter.run(Standing.NEW, ("name", f"{number}"), ended.wait, PATIENCE)] += 1
         except UnavailableError:
             results[False] += 1
 
@@ -442,14 +505,14 @@ def test_a_cancelled_password_check_leaves_its_turn_to_the_next(has_turn: bool) 
         limiter, ended = FairThreadLimiter(1, 9), threading.Event()
 
         async def run() -> None:
-            await limiter.run(("a", "x"), ended.wait, PATIENCE)
+            await limiter.run(Standing.NEW, ("a", "x"), ended.wait, PATIENCE)
             if has_turn:
                 # In the step of the event loop in which the turn begins, before the task of the next runs.
                 waiting.cancel()
 
         first = asyncio.create_task(run())
         await asyncio.sleep(0)
-        waiting = asyncio.create_task(limiter.run(("a", "y"), int))
+        waiting = asyncio.create_task(limiter.run(Standing.NEW, ("a", "y"), int))
         await asyncio.sleep(0)
         if not has_turn:
             waiting.cancel()
@@ -458,7 +521,7 @@ def test_a_cancelled_password_check_leaves_its_turn_to_the_next(has_turn: bool) 
         await first
         await asyncio.wait([waiting])
         async with asyncio.timeout(PATIENCE):
-            assert await limiter.run(("b", "z"), int) == 0
+            assert await limiter.run(Standing.NEW, ("b", "z"), int) == 0
 
     asyncio.run(check())
 
@@ -520,10 +583,10 @@ async def test_a_delay_holds_one_of_a_limited_number_of_places_and_refuses_nothi
 async def test_a_call_of_a_fair_limiter_waits_no_longer_than_its_limit_and_leaves_the_queue() -> None:
     limiter, ended = FairThreadLimiter(1, 9, max_wait_seconds=0.01), threading.Event()
     async with anyio.create_task_group() as group:
-        group.start_soon(limiter.run, ("a", "1"), ended.wait)
+        group.start_soon(limiter.run, Standing.NEW, ("a", "1"), ended.wait)
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(UnavailableError) as caught:
-            await limiter.run(("b", "1"), ended.wait)
+            await limiter.run(Standing.NEW, ("b", "1"), ended.wait)
         assert caught.value.retry_after > 0
         ended.set()
-    assert await limiter.run(("b", "1"), int) == 0
+    assert await limiter.run(Standing.NEW, ("b", "1"), int) == 0

@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from imagehost_core.settings import RenderingSettings
-from imagehost_server._executors import Executors
+from imagehost_server._executors import Executors, Standing
 from imagehost_server.background.load_monitor import monitored_load
 from imagehost_server.metrics import HostCollector, Recorder
 
@@ -46,7 +46,7 @@ async def test_the_metrics_show_threads_in_use_and_how_late_a_blocked_event_loop
     executors = Executors(RenderingSettings(processes=1))
     async with monitored_load(executors, recorder, INTERVAL), asyncio.TaskGroup() as tasks:
         tasks.create_task(executors.database.run(release.wait))
-        tasks.create_task(executors.passwords.run(("account", "client"), release.wait))
+        tasks.create_task(executors.passwords.run(Standing.NEW, ("account", "client"), release.wait))
         found = await measure_again(recorder)
         assert (found["database"], found["passwords"], found["files"]) == (1, 1, 0)
         release.set()

@@ -56,6 +56,7 @@ LONG = {
     r"FROM \(SELECT 1 FROM album_shares AS item WHERE item\.album_id": "an album has at most 100 shares",
     r"^DELETE FROM album_shares WHERE album_id = :album_id AND expires_at": "the same",
     r"FROM \(SELECT 1 FROM sessions AS item WHERE item\.account_id": "an account has at most 1,000 sessions",
+    r"^SELECT DISTINCT ip_address FROM sessions WHERE account_id": "the same",
     r"^DELETE FROM sessions WHERE account_id": "the same",
     r"FROM counters WHERE name >= :name": "a total has at most 33 rows",
     r"lease_expires_at = NULL WHERE lease_expires_at IS NOT NULL": "those that senders have leased now",

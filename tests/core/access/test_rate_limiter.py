@@ -108,6 +108,7 @@ def test_signing_in_is_refused_by_ip_address_and_delayed_by_account(host: ImageH
     attempts = [host.rate_limiter.admit_sign_in(f"user{n}", "198.51.100.1") for n in range(4)]
     assert [attempt.decision.admitted for attempt in attempts] == [True] * 3 + [False]
     assert {attempt.delay_seconds for attempt in attempts} == {0.0}
+    assert [attempt.is_first for attempt in attempts[:3]] == [True, False, False]
 
 
 @pytest.fixture(scope="module")

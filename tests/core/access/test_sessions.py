@@ -217,3 +217,24 @@ def test_attempts_with_the_right_password_are_counted_no_more_and_give_no_furthe
         limiter.admit_sign_in(f"user{number}", client).decision.admitted for number in range(limit + 1)
     ]
     assert admitted == [True] * limit + [False]
+
+
+def test_a_client_is_known_to_an_account_while_a_session_that_began_at_its_ip_address_lasts(
+    host: ImageHost, clock: FrozenClock
+) -> None:
+    host.accounts.create("other")
+    first = sign_in(host, ip_address="2001:db8:0:7::1")
+    sign_in(host, ip_address="192.0.2.7")
+    known = {
+        (name, address): host.sessions.is_known_client(name, address)
+        for name in ("Admin", "other", "missing", "share:x")
+        for address in ("192.0.2.7", "192.0.2.8", "2001:db8:0:7:ffff::2", "2001:db8:0:8::1")
+    }
+    assert {key for key, is_known in known.items() if is_known} == {
+        ("Admin", "192.0.2.7"),
+        ("Admin", "2001:db8:0:7:ffff::2"),
+    }
+    host.sessions.delete(first, owner="admin")
+    assert not host.sessions.is_known_client("admin", "2001:db8:0:7::1")
+    clock.advance(days=7)
+    assert not host.sessions.is_known_client("admin", "192.0.2.7")

@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
+from enum import IntEnum
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
@@ -29,7 +30,7 @@ MAX_WAIT_SECONDS = 5.0
 PASSWORD_THREADS = 2
 """Threads that hash passwords; each hash takes 0.1 s and 64 MiB."""
 MAX_WAITING_PASSWORDS = 400
-"""Password checks that may wait: 20 s of work, of which those for one account name are half at most."""
+"""Password checks of each standing that may wait: 20 s of work, half of it at most for one account name."""
 MAX_PASSWORD_WAIT_SECONDS = 10.0
 """The longest time that a password check waits for its turn: people do not wait longer."""
 MAX_DELAYED_SIGN_INS = 1_000
@@ -207,12 +208,26 @@ class FairQueue(Generic[T]):
             del self._owners[owner]
 
 
+class Standing(IntEnum):
+    """What is known of the client that sends a password; those of a lower number do not wait for the others.
+
+    Attributes:
+        KNOWN: A session of the account began at its IP address, or it has one now.
+        NEW: Its IP address has sent no wrong password in this minute.
+        FAILED: It has, or others are being verified.
+    """
+
+    KNOWN = 0
+    NEW = 1
+    FAILED = 2
+
+
 class FairThreadLimiter:
-    """A limited number of threads for one kind of work, with a `FairQueue`.
+    """A limited number of threads for one kind of work, with a `FairQueue` for each standing of clients.
 
     Args:
         threads: The number of threads.
-        max_waiting: Calls that may wait for a thread.
+        max_waiting: Calls of each standing that may wait for a thread.
         max_wait_seconds: The longest time that a call waits for its turn; unlimited unless given.
     """
 
@@ -220,14 +235,21 @@ class FairThreadLimiter:
         self._idle = threads
         self._max_wait_seconds = max_wait_seconds
         self.threads = ThreadLimiter(threads)
-        self._queue = FairQueue[Event](max_waiting)
+        self._queues = [FairQueue[Event](max_waiting) for _ in Standing]
 
     async def run(
-        self, keys: tuple[str, str], call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+        self,
+        standing: Standing,
+        keys: tuple[str, str],
+        call: Callable[P, T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> T:
         """Return the result of `call` in a thread; cancelling the request does not interrupt it.
 
         Args:
+            standing: The standing of the client.
             keys: The owner and the client that the call is for.
             call: The function.
             args: Its positional arguments.
@@ -240,15 +262,15 @@ class FairThreadLimiter:
         if self._idle:
             self._idle -= 1
         else:
-            await self._wait(*keys)
+            await self._wait(self._queues[standing], *keys)
         try:
             return await self.threads.run(call, *args, **kwargs)
         finally:
             self._release()
 
-    async def _wait(self, owner: str, client: str) -> None:
+    async def _wait(self, queue: FairQueue[Event], owner: str, client: str) -> None:
         turn = Event()
-        if not self._queue.add(owner, client, turn):
+        if not queue.add(owner, client, turn):
             raise UnavailableError(_TOO_MANY, retry_after=THREADS_RETRY_SECONDS)
         try:
             with fail_after(self._max_wait_seconds):
@@ -257,14 +279,14 @@ class FairThreadLimiter:
             if turn.is_set():
                 self._release()
             else:
-                self._queue.remove(owner, client, turn)
+                queue.remove(owner, client, turn)
             if isinstance(error, TimeoutError):
                 raise UnavailableError(_TOO_MANY, retry_after=THREADS_RETRY_SECONDS) from None
             raise
 
     def _release(self) -> None:
         """Give a thread to the call whose turn it is."""
-        if turn := self._queue.next():
+        if turn := next(filter(None, (queue.next() for queue in self._queues)), None):
             turn.set()
         else:
             self._idle += 1
@@ -343,7 +365,8 @@ class Executors:
         masters: Opening of masters. They are separate from `files` so that an object store which does not
             respond cannot delay responses from the disk.
         slow_writes: Writes of request bodies to disk, and deletions of many images.
-        passwords: Password hashes: accounts take turns, and so do the IP addresses that try one's password.
+        passwords: Password hashes: known clients come first, then those that sent no wrong password, then the
+            others. Of each, accounts take turns, and so do the IP addresses that try one's password.
         sign_in_delays: Sign-in attempts before their hashes.
         dns: DNS lookups.
         probes: Checks of readiness, one of each kind at a time.

@@ -30,10 +30,12 @@ class SignInAttempt:
     Attributes:
         decision: Whether the client IP address may make it.
         delay_seconds: How long the check of the password must wait.
+        is_first: Whether the client IP address has no other attempt in this minute, except right ones.
     """
 
     decision: Decision
     delay_seconds: float = 0.0
+    is_first: bool = True
 
 
 @frozen
@@ -103,10 +105,11 @@ class RateLimiter:
         if not decision.admitted or decision.window is None:
             return SignInAttempt(decision)
         total = self._store.admit(name_key, _ACCOUNT_SIGN_INS)
-        return SignInAttempt(decision, sign_in_delay(total.limit - total.remaining, decision.limit))
+        delay = sign_in_delay(total.limit - total.remaining, decision.limit)
+        return SignInAttempt(decision, delay, is_first=decision.limit - decision.remaining == 1)
 
     def forget_sign_in(self, name: str, ip_address: str) -> None:
-        """Count an attempt of `admit_sign_in` no more, as it had the right password.
+        """Count an attempt of `admit_sign_in` no more, as it had the right password or none was checked.
 
         So as many people as there are can sign in from one IP address, and only failures slow an account.
         """

@@ -11,7 +11,8 @@ from imagehost_core.authorization import AuthorizedAccount
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.environment import Environment
 from imagehost_core.errors import NotFoundError, UnauthorizedError, quote_value
-from imagehost_core.ids import SessionId, new_id
+from imagehost_core.ids import AccountId, SessionId, new_id
+from imagehost_core.limits import ip_address_key
 from imagehost_core.lists import PageKeywords, parse_page_request
 from imagehost_core.models import Account, Deleted, Page, Session, SessionWithToken
 from imagehost_core.services.principals import PrincipalCache
@@ -93,6 +94,20 @@ class SessionService:
         return self._records.sessions.list_by_account(
             account.id, self._env.clock(), parse_page_request(**page)
         )
+
+    def is_known_client(self, name: str, ip_address: str) -> bool:
+        """Return whether an account has a session that began at the client IP address.
+
+        An account that does not exist costs the same statements, so that the time reveals no names.
+
+        Args:
+            name: The account's name; the account need not exist.
+            ip_address: The client IP address; those of an IPv6 network (/64) are one client.
+        """
+        account = self._records.accounts.get_by_name(name)
+        account_id = AccountId(0) if account is None else account.id
+        began_at = self._records.sessions.ip_addresses(account_id, self._env.clock())
+        return ip_address_key(ip_address) in map(ip_address_key, began_at)
 
     def delete(self, session: SessionRef | None = None, *, owner: Owner) -> Deleted:
         """End a session of an account at once, in every process.

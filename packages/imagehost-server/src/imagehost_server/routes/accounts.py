@@ -29,6 +29,7 @@ from imagehost_core.models import (
 )
 from imagehost_core.services.accounts import MAX_LIMIT, AccountProperties, account_change_errors
 from imagehost_core.services.references import account_name_errors
+from imagehost_server._executors import Standing
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
 from imagehost_server.http.responses import Success, ok, record_of
 from imagehost_server.routes.body import JsonBody, member, set_fields
@@ -350,11 +351,11 @@ async def create_account(
     if errors := [*errors, *account_change_errors(changes)]:
         raise ValidationError(errors=errors)
     if identity.principal is None:
-        await throttle_password_attempt(request, data.name)
+        standing = await throttle_password_attempt(request, data.name)
         keys = sign_in_keys(data.name, identity.ip_address)
     else:
-        keys = (account_key(request.account.id), "")
-    password_hash = await request.executors.passwords.run(keys, hash_password, data.password)
+        standing, keys = Standing.KNOWN, (account_key(request.account.id), "")
+    password_hash = await request.executors.passwords.run(standing, keys, hash_password, data.password)
 
     def create() -> ManagedAccountRecord:
         operator = None if identity.principal is None else request.account

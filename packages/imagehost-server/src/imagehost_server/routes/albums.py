@@ -28,6 +28,7 @@ from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUES
 from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.services.keys import expiry_errors
 from imagehost_core.uploads import BOOLEANS
+from imagehost_server._executors import Standing
 from imagehost_server.auth.passwords import MAX_PASSWORD, MIN_PASSWORD, hash_password, new_password_errors
 from imagehost_server.http.responses import RawResponse, Success, envelope, ok, record_of, success_response
 from imagehost_server.routes.body import KEEPS_PUBLIC, Description, IsPublic, JsonBody, member, set_fields
@@ -357,7 +358,7 @@ async def new_share(request: ApiRequest, album_id: str, members: Mapping[str, An
     password_hash = None
     if password is not None:
         keys = (account_key(owner.id), "")
-        password_hash = await executors.passwords.run(keys, hash_password, password)
+        password_hash = await executors.passwords.run(Standing.KNOWN, keys, hash_password, password)
     share = await executors.database.run(
         albums.create_share, album_id, owner=owner, expires_at=expires_at, password_hash=password_hash
     )

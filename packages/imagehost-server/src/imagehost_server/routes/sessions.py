@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import Annotated, TypeVar
 
 from attrs import field, frozen
@@ -12,7 +13,7 @@ from litestar import Response
 from litestar.params import JSONBody, PathParameter
 
 from imagehost_core.authorization import SessionRequirement
-from imagehost_core.errors import FieldError, UnauthorizedError, ValidationError
+from imagehost_core.errors import FieldError, UnauthorizedError, UnavailableError, ValidationError
 from imagehost_core.ids import SessionId
 from imagehost_core.limits import account_key, sign_in_keys
 from imagehost_core.models import (
@@ -22,6 +23,7 @@ from imagehost_core.models import (
     SessionWithToken,
 )
 from imagehost_core.services.references import account_name_errors
+from imagehost_server._executors import Standing
 from imagehost_server.auth.cookies import session_cookies
 from imagehost_server.auth.passwords import (
     MAX_PASSWORD,
@@ -190,10 +192,10 @@ async def create_session(request: ApiRequest, name: str, password: str) -> Sessi
     # both, whether the account exists or not, so that timing does not reveal account names.
     if account_name_errors(name):
         raise UnauthorizedError(_INVALID_CREDENTIALS)
-    async with password_attempt(request, name):
+    async with password_attempt(request, name) as standing:
         stored_hash = await executors.database.run(host.accounts.password_hash, name)
         keys = sign_in_keys(name, request.identity.ip_address)
-        if not await executors.passwords.run(keys, verify_password, stored_hash, password):
+        if not await executors.passwords.run(standing, keys, verify_password, stored_hash, password):
             raise UnauthorizedError(_INVALID_CREDENTIALS)
     account = await executors.database.run(host.accounts.get, name)
     session = await executors.database.run(
@@ -223,13 +225,13 @@ async def replace_password(request: ApiRequest, current: str, new: str) -> None:
     async with password_attempt(request, account.name):
         current_hash = await executors.database.run(host.accounts.password_hash, account.name)
         if password_errors(current) or not await executors.passwords.run(
-            keys, verify_password, current_hash, current
+            Standing.KNOWN, keys, verify_password, current_hash, current
         ):
             errors.insert(0, FieldError("current_password", "the account's password", "another"))
             raise ValidationError(errors=errors)
     if errors:
         raise ValidationError(errors=errors)
-    new_hash = await executors.passwords.run(keys, hash_password, new)
+    new_hash = await executors.passwords.run(Standing.KNOWN, keys, hash_password, new)
     await executors.database.run(
         host.accounts.set_password_hash,
         account,
@@ -257,8 +259,10 @@ def without_session_cookies(request: ApiRequest, response: Response[T]) -> Respo
 
 
 @asynccontextmanager
-async def password_attempt(request: ApiRequest, name: str) -> AsyncIterator[None]:
-    """Throttle a block that verifies a password and raises if it is wrong. A right one is not counted.
+async def password_attempt(request: ApiRequest, name: str) -> AsyncIterator[Standing]:
+    """Throttle a block that verifies a password and raises if it is wrong; yield the standing of its client.
+
+    Neither a right password is counted, nor one that is not verified because too many others wait.
 
     Args:
         request: The request that has the password.
@@ -267,16 +271,22 @@ async def password_attempt(request: ApiRequest, name: str) -> AsyncIterator[None
     Raises:
         RateLimitError: The IP address has no attempts left.
     """
-    await throttle_password_attempt(request, name)
-    yield
-    limiter = request.host.rate_limiter
-    await request.executors.database.run(limiter.forget_sign_in, name, request.identity.ip_address)
+    standing = await throttle_password_attempt(request, name)
+    limiter, ip_address = request.host.rate_limiter, request.identity.ip_address
+    forget = partial(request.executors.database.run, limiter.forget_sign_in, name, ip_address)
+    try:
+        yield standing
+    except UnavailableError:
+        await forget()
+        raise
+    await forget()
 
 
-async def throttle_password_attempt(request: ApiRequest, name: str) -> None:
+async def throttle_password_attempt(request: ApiRequest, name: str) -> Standing:
     """Count a password attempt, and wait if the account has had many; or raise RateLimitError.
 
-    The response's rate limit headers then describe these windows, if they are tighter than the API's.
+    A client IP address at which a session of the account began does not wait: whoever guesses has others. The
+    response's rate limit headers then describe these windows, if they are tighter than the API's.
 
     Args:
         request: The request that has the password.
@@ -285,8 +295,10 @@ async def throttle_password_attempt(request: ApiRequest, name: str) -> None:
     Raises:
         RateLimitError: The IP address has no attempts left.
     """
-    attempt = await request.executors.database.run(
-        request.host.rate_limiter.admit_sign_in, name, request.identity.ip_address
-    )
+    host, executors, ip_address = request.host, request.executors, request.identity.ip_address
+    attempt = await executors.database.run(host.rate_limiter.admit_sign_in, name, ip_address)
     request.apply(attempt.decision)
-    await request.executors.sign_in_delays.wait(attempt.delay_seconds)
+    if await executors.database.run(host.sessions.is_known_client, name, ip_address):
+        return Standing.KNOWN
+    await executors.sign_in_delays.wait(attempt.delay_seconds)
+    return Standing.NEW if attempt.is_first else Standing.FAILED

@@ -8,7 +8,7 @@ from functools import partial
 from attrs import frozen
 
 from imagehost_core._util.clock import to_micros
-from imagehost_core.db.engines.database import Database, Queryable, Transaction, integer
+from imagehost_core.db.engines.database import Database, Queryable, Transaction, integer, text
 from imagehost_core.db.lists.pages import ItemList, count_items, list_id, paginate
 from imagehost_core.db.repositories.accounts import to_account
 from imagehost_core.db.rows import to_record, to_row, update_row
@@ -60,6 +60,14 @@ class SessionRepository:
     def count(self, account_id: AccountId, now: datetime) -> int:
         """Return the number of an account's unexpired sessions."""
         return count_items(self.database, _unexpired(account_id, now))
+
+    def ip_addresses(self, account_id: AccountId, now: datetime) -> list[str]:
+        """Return the distinct IP addresses at which an account's unexpired sessions began."""
+        rows = self.database.fetch_all(
+            "SELECT DISTINCT ip_address FROM sessions WHERE account_id = :account AND expires_at > :now",
+            {"account": account_id, "now": to_micros(now)},
+        )
+        return [text(row, "ip_address") for row in rows]
 
     def insert(self, transaction: Transaction, session: Session, token_hash: str) -> None:
         """Insert a session, and delete the expired ones."""

@@ -27,6 +27,7 @@ from imagehost_core.models import Account, AccountUsage, Role, Webhook, own_limi
 from imagehost_core.observer import PoolLoad
 from imagehost_core.settings import SIZE
 from imagehost_core.uploads import BOOLEANS
+from imagehost_server._executors import Standing
 from imagehost_server.auth.passwords import hash_password, new_password, new_password_errors
 from imagehost_server.metrics import IMAGE_LOOKUPS, QUEUE_LENGTH, QUEUE_REJECTIONS, WORKERS, Family
 from imagehost_server.web.forms import read_choice
@@ -64,7 +65,7 @@ async def create_account(request: WebRequest) -> Response[Any]:
     if errors := new_password_errors(password):
         return await _show(request, failure=ValidationError(errors=errors))
     password_hash = await request.executors.passwords.run(
-        (account_key(operator.id), ""), hash_password, password
+        Standing.KNOWN, (account_key(operator.id), ""), hash_password, password
     )
     try:
         account = await request.executors.database.run(
@@ -109,7 +110,7 @@ async def reset_password(request: WebRequest, account_id: FromPath[str]) -> Resp
     operator = _require_operator(request)
     password = new_password()
     key = (account_key(operator.id), "")
-    password_hash = await request.executors.passwords.run(key, hash_password, password)
+    password_hash = await request.executors.passwords.run(Standing.KNOWN, key, hash_password, password)
     await request.executors.database.run(
         lambda: request.host.accounts.set_password_hash(
             parse_account_id(account_id), password_hash, operator=operator

@@ -66,11 +66,11 @@ async def _enter_password(request: WebRequest, token: str, password: str) -> Res
     keys = sign_in_keys(name, request.identity.ip_address)
     verify = partial(verify_password, password=password)
     try:
-        async with password_attempt(request, name):
+        async with password_attempt(request, name) as standing:
             if password_errors(password):
                 raise ForbiddenError("expected the share's password but received another")
             share, _ = await request.executors.passwords.run(
-                keys, request.host.albums.get_shared, token, verify=verify
+                standing, keys, request.host.albums.get_shared, token, verify=verify
             )
     except RateLimitError as error:
         response = _ask_password(request, token, error.status, "throttled")
