@@ -17,7 +17,6 @@ from imagehost_core.formats import UPLOADABLE, Format
 from imagehost_core.headers.header import SourceLimits
 from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob, RenderJob
-from imagehost_core.pixels import encode
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import DamagedSourceError, render
@@ -125,12 +124,13 @@ def test_a_lack_of_memory_is_not_a_validation_error() -> None:
 
 
 def test_an_encoder_error_is_not_a_validation_error(factory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_args: object) -> bytes:
+    def fail(*_args: object, **_options: object) -> None:
         raise OSError("encoder failure")
 
-    monkeypatch.setattr(encode, "save", fail)
+    data = factory.encode(factory.noise())
+    monkeypatch.setattr("PIL.Image.Image.save", fail)
     with pytest.raises(OSError, match="encoder failure"):
-        render(JOB, Format.PNG, factory.encode(factory.noise()))
+        render(JOB, Format.PNG, data)
 
 
 @given(st.integers(1, 400), st.integers(1, 400))

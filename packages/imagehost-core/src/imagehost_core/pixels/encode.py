@@ -14,7 +14,7 @@ from imagehost_core.pixels.chroma_subsampling import subsample_420
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.formats.codec import HUGE_PIXELS
 from imagehost_core.pixels.line_art import is_line_art, sample_tiles
-from imagehost_core.pixels.save import NO_METADATA, NO_OPTIONS, Metadata, save
+from imagehost_core.pixels.save import NO_METADATA, NO_OPTIONS, Metadata
 
 MAX_SUBSAMPLED_PIXELS = 2_000_000
 """The chroma of derivatives and of variants from lossy sources is subsampled in linear light up to this size.
@@ -68,7 +68,7 @@ def encode(
     encoder_options.update(own_options)
     if subsample and codec.chroma_mode and image.mode == "RGB":
         image = subsample_420(image, codec.chroma_mode)
-    return save([image], codec.plugin, encoder_options)
+    return codec.save(image, encoder_options)
 
 
 def encode_lossless(fmt: Format, image: Image.Image) -> bytes:

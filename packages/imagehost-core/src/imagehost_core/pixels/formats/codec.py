@@ -13,7 +13,7 @@ from imagehost_core.headers.exif import PREFIX
 from imagehost_core.pixels.animation import Animation
 from imagehost_core.pixels.colour import drop_opaque_alpha, flatten_on_white
 from imagehost_core.pixels.composition import INFINITE
-from imagehost_core.pixels.save import NO_OPTIONS, Metadata
+from imagehost_core.pixels.save import NO_OPTIONS, Metadata, save
 from imagehost_core.pixels.source import SourceImage, open_whole
 
 LARGE_PIXELS = 1_000_000
@@ -153,6 +153,10 @@ class Codec:
         """Return the image in a mode that the encoder takes, and the options that are due to its pixels."""
         has_alpha = FORMATS[self.format].has_alpha
         return drop_opaque_alpha(image) if has_alpha else flatten_on_white(image), NO_OPTIONS
+
+    def save(self, image: Image.Image, options: Mapping[str, object]) -> bytes:
+        """Return the file of an image that `prepare` has returned."""
+        return save([image], self.plugin, options)
 
     def encode_animation(
         self, animation: Animation, quality: int | None, metadata: Metadata, options: Mapping[str, object]

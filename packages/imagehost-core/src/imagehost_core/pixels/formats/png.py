@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -14,24 +15,30 @@ from imagehost_core.pixels.formats.malformed_png import drop_malformed_chunks
 from imagehost_core.pixels.formats.png_file import (
     SIGNATURE_BYTES,
     iter_chunks,
+    png_chunk,
     read_png,
     repair_checksums,
     with_exif,
 )
-from imagehost_core.pixels.line_art import is_line_art
-from imagehost_core.pixels.save import Metadata
+from imagehost_core.pixels.line_art import is_line_art, sample_tiles
+from imagehost_core.pixels.save import Metadata, save
 from imagehost_core.pixels.source import SourceImage
 
 MAX_PALETTE_COLOURS, MAX_4_BIT_COLOURS = 256, 16
 MAX_LINE_ART_PIXELS = 4_000_000
-PALETTE_COMPRESSION, LINE_ART_COMPRESSION = 9, 6
-"""The zlib levels of a PNG with a palette, which has few bytes to compress, and of other line art."""
+PALETTE_COMPRESSION, LINE_ART_COMPRESSION, UNFILTERED_COMPRESSION, SAMPLE_COMPRESSION = 9, 6, 5, 1
+"""The zlib levels of a PNG with a palette, which has few bytes to compress, of line art with filters, of any
+image without them, and of samples. Screenshots have 0.8 to 1.05 times the bytes without, in half the time."""
+SAMPLE_SIDE = 16
+"""The side of the tiles that tell whether an image has fewer bytes without filters, in pixels."""
 _PNG_CHUNKS = frozenset(
     b"IHDR PLTE IDAT IEND tRNS acTL fcTL fdAT cICP iCCP sRGB gAMA cHRM mDCV cLLI sBIT bKGD pHYs".split()
 )
 """The chunks that affect how the image is shown."""
 _PNG_KINDS = {**dict.fromkeys(_PNG_CHUNKS, SHOWN), b"iCCP": ICC, b"eXIf": EXIF}
 _PNG_TEXTS = (b"tEXt", b"zTXt", b"iTXt")
+_COLOUR_TYPES = {3: 2, 4: 6}
+"""RGB and RGBA by their channels (PNG, third edition, section 6.1)."""
 
 
 class PngCodec(Codec):
@@ -98,9 +105,30 @@ class PngCodec(Codec):
         image, options = super().prepare(image)
         if (palette := _with_palette(image)) is not None:
             return palette, {"compress_level": PALETTE_COMPRESSION}
-        if image.width * image.height <= MAX_LINE_ART_PIXELS and is_line_art(image):
-            return image, {"compress_level": LINE_ART_COMPRESSION}
-        return image, options
+        if image.width * image.height > MAX_LINE_ART_PIXELS:
+            return image, options
+        sample = sample_tiles(image, SAMPLE_SIDE)
+        level = {"compress_level": SAMPLE_COMPRESSION}
+        if len(_save_unfiltered(sample, level)) <= len(save([sample], self.plugin, level)):
+            return image, {"compress_level": UNFILTERED_COMPRESSION, "filtered": False}
+        return image, {"compress_level": LINE_ART_COMPRESSION} if is_line_art(image) else options
+
+    def save(self, image: Image.Image, options: Mapping[str, object]) -> bytes:
+        if options.get("filtered", True):
+            return super().save(image, options)
+        return _save_unfiltered(image, options)
+
+
+def _save_unfiltered(image: Image.Image, options: Mapping[str, object]) -> bytes:
+    """Return a PNG in which no row is filtered: Pillow filters none in mode `P`, as which it gets them."""
+    channels = len(image.getbands())
+    samples = Image.frombytes("P", (channels * image.width, image.height), image.tobytes())
+    samples.putpalette(bytes(3 * MAX_PALETTE_COLOURS))
+    data = save([samples], "PNG", options)
+    header = struct.pack(">IIBB3x", *image.size, 8, _COLOUR_TYPES[channels])
+    parts = [data[:SIGNATURE_BYTES], png_chunk(b"IHDR", header)]
+    parts += [data[start:end] for kind, start, end in iter_chunks(data) if kind not in (b"IHDR", b"PLTE")]
+    return b"".join(parts)
 
 
 def _with_palette(image: Image.Image) -> Image.Image | None:
