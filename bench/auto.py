@@ -137,7 +137,7 @@ def main() -> None:
                     fmt, auto = meter.auto(accept)
                     singles = {single: meter.single(single).size for single in formats}
                     ratio = auto.size / min(meter.smallest(formats, auto.score), auto.size * 10)
-                    title = f"{name[:24]:24} {image.format.value:4} {width or image.width:5} px"
+                    title = f"{name[:24]:24} {image.format:4} {width or image.width:5} px"
                     ratios[client].append((ratio, title))
                     totals[client].update({"auto": auto.size})
                     totals[client].update({single.value: size for single, size in singles.items()})

@@ -10,6 +10,7 @@ from typing import assert_type
 
 from imagehost_core import (
     AUTO,
+    ApiKey,
     Fit,
     Format,
     Image,
@@ -21,6 +22,7 @@ from imagehost_core import (
     Scope,
     TransformKeywords,
     UploadOptions,
+    inspect,
     render,
 )
 
@@ -44,6 +46,15 @@ def accepted(host: ImageHost, image: Image, query: Mapping[str, object]) -> None
     host.webhooks.create("https://h", owner="a", events=["image.uploaded"])
     host.picture(image, [320], formats=["avif", Format.WEBP], loading="eager")
     host.srcset(image, fm="auto", h=3)
+
+
+def compared(host: ImageHost, image: Image, key: ApiKey) -> None:
+    assert image.format == "jpeg" or image.format == Format.PNG or image.format is Format.GIF
+    assert host.accounts.get("a").role in ("operator", Role.USER)
+    assert "images:read" in key.scopes or Scope.ALBUMS_READ in key.scopes
+    host.keys.create("k", owner="a", scopes=key.scopes)
+    host.accounts.create("a", role=host.accounts.get("b").role)
+    host.images.list(owner="a", format=Format(image.format))
 
 
 def refused(host: ImageHost, image: Image) -> None:
@@ -88,6 +99,7 @@ def refused(host: ImageHost, image: Image) -> None:
     bool(host.webhooks.test("w", owner="a").status == "delivred")  # type: ignore[comparison-overlap]
     bool(host.webhooks.test("w", owner="a").event == "image.upload")  # type: ignore[comparison-overlap]
     bool(host.webhooks.get("w", owner="a").events[0] == "image.upload")  # type: ignore[comparison-overlap]
-    bool(image.format == "jpgg")  # pyright: ignore[reportUnnecessaryComparison]
-    bool(host.accounts.get("a").role == "root")  # pyright: ignore[reportUnnecessaryComparison]
-    bool(host.keys.get("k", owner="a").scopes[0] == "images:raed")  # pyright: ignore[reportUnnecessaryComparison]
+    bool(image.format == "jpgg")  # type: ignore[comparison-overlap]
+    bool(inspect(b"").format == "jpgg")  # type: ignore[comparison-overlap]
+    bool(host.accounts.get("a").role == "root")  # type: ignore[comparison-overlap]
+    bool(host.keys.get("k", owner="a").scopes[0] == "images:raed")  # type: ignore[comparison-overlap]

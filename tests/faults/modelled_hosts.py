@@ -27,7 +27,7 @@ from tests.postgres import PostgresServer
 
 from imagehost_core import Image, ImageHost, ImageHostError
 from imagehost_core.errors import InsufficientStorageError
-from imagehost_core.formats import Format
+from imagehost_core.formats import FormatName
 from imagehost_core.settings import SQLITE
 from imagehost_core.testing import FrozenClock
 
@@ -89,7 +89,7 @@ class Environment:
     trials: Trials
     postgres: PostgresServer | None = None
     s3: S3Server | None = None
-    stored: dict[str, tuple[Format, int, str]] = field(factory=dict)
+    stored: dict[str, tuple[FormatName, int, str]] = field(factory=dict)
     rendered: dict[tuple[str, str], bytes] = field(factory=dict)
 
 

@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from tests.faults.host_view import AccountState, AlbumState, KeyState, View
 from tests.image_order import in_order
 
-from imagehost_core import Image, ImageHostError
+from imagehost_core import Format, Image, ImageHostError
 from imagehost_core.errors import ConflictError, NotFoundError, ValidationError
 from imagehost_core.lists import ImageFilter, ImageSort
 from imagehost_core.uploads import clean_filename, with_extension
@@ -122,7 +122,7 @@ class Model:
             album_id=options.get("album_id"),
             description=options.get("description", ""),
             is_public=options.get("is_public", self._is_listed(options.get("album_id"))),
-            filename=with_extension(clean_filename(filename), record.format),
+            filename=with_extension(clean_filename(filename), Format(record.format)),
             original_filename=clean_filename(filename),
             created_at=self.now,
             updated_at=self.now,
@@ -139,7 +139,7 @@ class Model:
         for image in images:
             values = {name: value for name, value in changes.items() if name != "images_public"}
             if "filename" in values:
-                values["filename"] = with_extension(clean_filename(values["filename"]), image.format)
+                values["filename"] = with_extension(clean_filename(values["filename"]), Format(image.format))
             after = evolve(image, **values)
             keeps = "is_public" in changes or changes.get("images_public", False)
             if not keeps and self._leaves(image, after):

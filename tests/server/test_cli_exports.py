@@ -94,7 +94,7 @@ def test_an_export_is_repeated_with_what_is_missing_and_without_what_was_deleted
         kept, deleted = host.images.iter(owner="anna")
         host.images.delete(deleted.id)
     (folder / "images.jsonl").unlink()
-    (folder / "images" / f"{kept.id}.{kept.format.value}").write_bytes(b"half")
+    (folder / "images" / f"{kept.id}.{kept.format}").write_bytes(b"half")
     assert "1 image, of which 1" in run(data, "users", "export", "anna", str(folder))
     assert "1 image, of which 0" in run(data, "users", "export", "anna", str(folder))
     assert [path.stat().st_size for path in (folder / "images").iterdir()] == [kept.size]

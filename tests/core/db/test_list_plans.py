@@ -141,7 +141,7 @@ def test_a_search_among_few_private_images_reads_these_and_no_others(
         monkeypatch.setattr(images, "SHORT_LIST", 0)
     lists = ImageListRepository(recorder, timeout_seconds=60)
     private = ImageFilter(q="cat", is_public=False)
-    for chosen in (private, attrs.evolve(private, format=found.format)):
+    for chosen in (private, attrs.evolve(private, format=Format(found.format))):
         recorder.plans.clear()
         page = lists.list_owned(ACCOUNT, ImageListRequest(filters=chosen))
         assert [image.id for image in page.items] == [found.id]

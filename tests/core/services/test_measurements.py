@@ -119,7 +119,7 @@ def test_each_request_for_a_variant_is_measured_with_the_tier_that_had_it(
         host.render(image.id, "w=20")
     assert [each.tier for each in recorder.of(VariantFound)] == ["render", "memory", "disk"]
     (render,) = (each for each in recorder.of(TaskEnded) if each.task == "render")
-    assert (render.lane, render.format, render.outcome) == ("light", image.format.value, "ok")
+    assert (render.lane, render.format, render.outcome) == ("light", image.format, "ok")
 
 
 @pytest.mark.slow

@@ -129,7 +129,7 @@ def test_the_requested_format_is_stored(
     image = host.upload(samples[name], owner="admin", filename=name, format=fmt)  # type: ignore[arg-type]
     pil_image = decoded(master(host, image))
     assert pil_image.format == fmt.upper()
-    assert image.format.value == fmt
+    assert image.format == fmt
     assert pil_image.size == (image.width, image.height) == (120, 90)
     assert image.frames == (4 if name == "moving.gif" and fmt == "webp" else 1)
     assert image.has_alpha == (name.startswith("glass") and fmt != "jpeg")

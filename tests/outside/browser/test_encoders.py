@@ -113,5 +113,5 @@ def test_a_variant_of_a_file_of_another_encoder_is_what_chromium_shows(
     # Encoded anew, without losses, from the file that was uploaded.
     size = Size(kept.width, kept.height)
     job = RenderJob(Plan.unchanged(size), Format.PNG, None)
-    variant = Image.open(BytesIO(render(job, kept.format, data)[1][0])).convert("RGBA").tobytes()
+    variant = Image.open(BytesIO(render(job, Format(kept.format), data)[1][0])).convert("RGBA").tobytes()
     assert max(abs(one - other) for one, other in zip(variant, shown, strict=True)) <= MAX_DIFFERENCE

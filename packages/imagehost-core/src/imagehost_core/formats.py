@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
 
 from attrs import frozen
 
@@ -20,6 +21,14 @@ class Format(StrEnum):
     WEBP = "webp"
     GIF = "gif"
     AVIF = "avif"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
+
+
+FormatName = Literal[
+    "jpeg", "png", "webp", "gif", "avif", Format.JPEG, Format.PNG, Format.WEBP, Format.GIF, Format.AVIF
+]
+"""The format of a record, always a member; type checkers report comparisons with other names."""
 
 
 @frozen(kw_only=True)

@@ -18,7 +18,7 @@ from attrs.validators import ge, optional
 
 from imagehost_core._util.clock import to_rfc3339
 from imagehost_core.errors import BaseUrlError
-from imagehost_core.formats import FORMATS, Format
+from imagehost_core.formats import FORMATS, Format, FormatName
 from imagehost_core.ids import (
     AccountId,
     AlbumId,
@@ -90,6 +90,8 @@ class Scope(StrEnum):
     ALBUMS_WRITE = "albums:write"
     WEBHOOKS_MANAGE = "webhooks:manage"
     ACCOUNT_READ = "account:read"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
 
 
 ALL_SCOPES = frozenset(Scope)
@@ -108,6 +110,23 @@ ScopeName = (
     ]
 )
 """A scope, or its name."""
+KeyScope = Literal[
+    "images:read",
+    "images:write",
+    "images:delete",
+    "albums:read",
+    "albums:write",
+    "webhooks:manage",
+    "account:read",
+    Scope.IMAGES_READ,
+    Scope.IMAGES_WRITE,
+    Scope.IMAGES_DELETE,
+    Scope.ALBUMS_READ,
+    Scope.ALBUMS_WRITE,
+    Scope.WEBHOOKS_MANAGE,
+    Scope.ACCOUNT_READ,
+]
+"""A scope of a record, always a member; type checkers report comparisons with other names."""
 
 
 class Role(StrEnum):
@@ -115,10 +134,14 @@ class Role(StrEnum):
 
     USER = "user"
     OPERATOR = "operator"
+    if TYPE_CHECKING:
+        _other = ""  # mypy contracts a literal of all members to their class, which it compares with any text
 
 
 RoleName = Role | Literal["user", "operator"]
 """A role, or its name."""
+AccountRole = Literal["user", "operator", Role.USER, Role.OPERATOR]
+"""The role of a record, always a member; type checkers report comparisons with other names."""
 
 
 @frozen(kw_only=True, cache_hash=True)
@@ -161,7 +184,7 @@ class Account(Record):
     id: AccountId
     name: str
     created_at: datetime
-    role: Role = Role.USER
+    role: AccountRole = field(default=Role.USER, converter=Role)
     suspended_at: datetime | None = None
     limits: AccountLimits = AccountLimits()
     quota_bytes: int | None = field(default=None, validator=optional(ge(0)))
@@ -196,7 +219,7 @@ class ImageInfo(Record):
         has_metadata: Whether there is EXIF, XMP or IPTC.
     """
 
-    format: Format
+    format: FormatName = field(converter=Format)
     width: int
     height: int
     size: int
@@ -207,7 +230,7 @@ class ImageInfo(Record):
     @property
     def media_type(self) -> str:
         """The media type, such as `image/jpeg`."""
-        return FORMATS[self.format].media_type
+        return FORMATS[Format(self.format)].media_type
 
     @property
     def is_animated(self) -> bool:
@@ -273,7 +296,7 @@ class UrlBuilder:
             query: The canonical query of a transform (`Transform.to_query`), or "".
             extension: The extension without its dot; by default that of the stored format.
         """
-        suffix = extension or FORMATS[image.format].extensions[0]
+        suffix = extension or FORMATS[Format(image.format)].extensions[0]
         share = f"share={self.share}" if self.share and not image.is_public else ""
         parameters = "&".join(filter(None, (query, share)))
         return f"{self.cdn_url}/{image.id}.{suffix}" + (f"?{parameters}" if parameters else "")
@@ -365,7 +388,7 @@ class Image(Record):
     original_filename: str
     description: str
     is_public: bool
-    format: Format
+    format: FormatName = field(converter=Format)
     size: int
     width: int
     height: int
@@ -399,7 +422,7 @@ class Image(Record):
     @property
     def mime_type(self) -> str:
         """The media type of the master."""
-        return FORMATS[self.format].media_type
+        return FORMATS[Format(self.format)].media_type
 
     @property
     def is_animated(self) -> bool:
@@ -696,8 +719,8 @@ class AlbumShare(Record):
         return self.password_hash is not None
 
 
-def _sorted_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
-    return tuple(sorted(scopes))
+def _sorted_scopes(scopes: Iterable[ScopeName]) -> tuple[Scope, ...]:
+    return tuple(sorted(map(Scope, scopes)))
 
 
 @frozen(kw_only=True)
@@ -720,7 +743,7 @@ class ApiKey(Record):
     account_id: AccountId
     name: str
     prefix: str
-    scopes: tuple[Scope, ...] = field(converter=_sorted_scopes)
+    scopes: tuple[KeyScope, ...] = field(converter=_sorted_scopes)
     expires_at: datetime | None
     last_used_at: datetime | None
     created_at: datetime

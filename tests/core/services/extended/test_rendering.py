@@ -225,7 +225,7 @@ def test_the_source_exceeds_the_variant_by_the_margin_or_is_the_master(
     if start != whole:
         assert start == pick_derivative([start], steps.resize, whole)
     if source.intermediate is not None:
-        assert render_cost(job, image.format, whole).lane is Lane.HEAVY
+        assert render_cost(job, Format(image.format), whole).lane is Lane.HEAVY
         assert 2 * start.pixels <= whole.pixels
 
 
@@ -236,7 +236,7 @@ def test_no_thumbnail_of_a_huge_image_starts_from_the_master(
     steps = plan(Size(width, height), Transform(requested, requested, fit=Fit.INSIDE))
     source = choose_source(attrs.evolve(image, width=width, height=height), RenderJob(steps, Format.WEBP, 80))
     assert source.intermediate is not None
-    assert render_cost(source.intermediate, image.format, source.size).lane is Lane.HEAVY
+    assert render_cost(source.intermediate, Format(image.format), source.size).lane is Lane.HEAVY
 
 
 def test_all_frames_come_from_the_master(image: Image) -> None:

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 import attrs
 from cattrs import Converter
 
 from imagehost_core._util.clock import from_micros, to_micros
 from imagehost_core.db.engines.database import Queryable, SqlRow, SqlValue, Transaction
-from imagehost_core.formats import Format
-from imagehost_core.models import DeliveryStatus, Image, Role, Scope, UrlBuilder
+from imagehost_core.models import Image, UrlBuilder
 
 T = TypeVar("T")
 
@@ -29,11 +28,22 @@ def _require_type(value: object, kind: type[T]) -> T:
     return value
 
 
+def _is_literal(kind: object) -> bool:
+    return get_origin(kind) is Literal
+
+
+def _require_name(value: Any, names: Any) -> Any:
+    """Return the member of a literal type that a text names: that of an enumeration if there is one."""
+    members = {str(member): member for member in get_args(names)}
+    if value not in members:
+        raise ValueError(f"expected one of {', '.join(members)} but received {value!r}")
+    return members[value]
+
+
 _converter = Converter(detailed_validation=False)
 for _primitive in (str, int):
     _converter.register_structure_hook(_primitive, _require_type)
-for _enum in (DeliveryStatus, Format, Role, Scope):
-    _converter.register_structure_hook(_enum, lambda value, kind: kind(value))
+_converter.register_structure_hook_func(_is_literal, _require_name)
 _converter.register_structure_hook(bool, lambda value, _: bool(value))
 _converter.register_structure_hook(datetime, lambda value, _: from_micros(_require_type(value, int)))
 for _part in (UrlBuilder, Image | None):  # of another row, or of none

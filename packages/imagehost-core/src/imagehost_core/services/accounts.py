@@ -396,7 +396,7 @@ def _changes(before: Account | None, after: Account) -> dict[str, object]:
 def _properties(account: Account | None) -> dict[str, object]:
     if account is None:
         return {"suspended": False, **dict.fromkeys(LIMITS)}
-    return {"role": account.role.value, "suspended": account.suspended, **own_limits(account)}
+    return {"role": str(account.role), "suspended": account.suspended, **own_limits(account)}
 
 
 def account_change_errors(changes: Mapping[str, object]) -> tuple[FieldError, ...]:

@@ -395,7 +395,7 @@ class ImageResolver:
         """
         if allow_master and transform.format in (None, image.format):
             # The other half was the tag of versions that sent every master as it is stored.
-            return _resolved(image, None, None, image.format, image.sha256[32:])
+            return _resolved(image, None, None, Format(image.format), image.sha256[32:])
         job = new_job(
             image,
             transform,
@@ -448,11 +448,12 @@ def _is_upright(image: Image, master: BinaryIO) -> bool:
 
     That is a damaged one, one beyond the limit of variants, and an animated PNG.
     """
-    is_variant_whole = FORMATS[image.format].animated or not image.is_animated
+    stored = Format(image.format)
+    is_variant_whole = FORMATS[stored].animated or not image.is_animated
     if image.width * image.height > MAX_OUTPUT_PIXELS or not is_variant_whole:
         return True
     try:
-        return is_upright_in_browsers(image.format, master)
+        return is_upright_in_browsers(stored, master)
     except ValidationError:
         return True
     finally:

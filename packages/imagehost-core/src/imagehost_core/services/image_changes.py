@@ -10,6 +10,7 @@ import attrs
 from imagehost_core._util.fields import require_known
 from imagehost_core.db.repositories.albums import AlbumRepository
 from imagehost_core.errors import FieldError, ValidationError, quote_value
+from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, parse_album_id
 from imagehost_core.models import Image
 from imagehost_core.services.albums import require_album
@@ -50,7 +51,7 @@ def apply_changes(image: Image, changes: Mapping[str, Any]) -> Image:
     changed = attrs.evolve(image, **{name: value for name, value in changes.items() if name != PUBLISHES})
     if "filename" not in changes:
         return changed
-    return attrs.evolve(changed, filename=with_extension(changed.filename, image.format))
+    return attrs.evolve(changed, filename=with_extension(changed.filename, Format(image.format)))
 
 
 def _errors(

@@ -19,7 +19,7 @@ from imagehost_core.coordination.generations import GenerationTable
 from imagehost_core.coordination.locks import LockManager
 from imagehost_core.db.engines.database import PRINCIPALS, Transaction
 from imagehost_core.errors import UnauthorizedError
-from imagehost_core.models import ALL_SCOPES, Account, ApiKey, Principal, Session
+from imagehost_core.models import ALL_SCOPES, Account, ApiKey, Principal, Scope, Session
 
 PRINCIPALS_IN_MEMORY = 10_000
 """Principals in memory, per process; each takes about 1 KB."""
@@ -47,7 +47,9 @@ def principal_of(token: ApiKey | Session | None, account: Account | None, now: d
         return Principal(account, ALL_SCOPES, session_id=token.id, expires_at=token.expires_at)
     if token.revoked_at is not None:
         raise UnauthorizedError(INVALID_TOKEN)
-    return Principal(account, frozenset(token.scopes), key_id=token.id, expires_at=token.expires_at)
+    return Principal(
+        account, frozenset(map(Scope, token.scopes)), key_id=token.id, expires_at=token.expires_at
+    )
 
 
 @frozen

@@ -51,11 +51,12 @@ def new_job(
     if transform.format is AUTO and not (is_native and size.pixels > MAX_OUTPUT_PIXELS):
         output = geometry().output
         choices = negotiate(accept, animated=image.is_animated, side=max(output.width, output.height))
-    requested = transform.format if isinstance(transform.format, Format) else image.format
+    stored = Format(image.format)
+    requested = transform.format if isinstance(transform.format, Format) else stored
     fmt = choices[0] if choices else requested
     animated = image.is_animated and FORMATS[fmt].animated
-    has_all_frames = FORMATS[image.format].animated or not image.is_animated
-    is_sent = accept_weight(accept, image.format) > 0 if choices else fmt is image.format
+    has_all_frames = FORMATS[stored].animated or not image.is_animated
+    is_sent = accept_weight(accept, stored) > 0 if choices else fmt is stored
     keeps_file = is_native and transform.quality is None and has_all_frames and is_sent
     is_kept = keeps_file and not choices and not transform.card
     steps = Plan.unchanged(size) if is_kept else geometry(max_side=FORMATS[fmt].max_side)

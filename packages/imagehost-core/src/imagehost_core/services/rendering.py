@@ -92,13 +92,14 @@ class RenderingService:
         def new_request(cost: Cost, key: str) -> WorkerRequest:
             return cost.request(until - time.monotonic(), key=f"{image.id}/{key}", flow=flow)
 
+        stored = Format(image.format)
         if intermediate is None:
-            request = new_request(render_cost(job, image.format, source.size, image.frames), key)
-            return (yield from self._render(request, image, key, job, image.format, files))
+            request = new_request(render_cost(job, stored, source.size, image.frames), key)
+            return (yield from self._render(request, image, key, job, stored, files))
         # One after the other: a task that waits for another while it holds a worker process could deadlock.
         first_key = cache_key(intermediate)
-        first = new_request(render_cost(intermediate, image.format, source.size, image.frames), first_key)
-        data = yield from self._render(first, image, first_key, intermediate, image.format, files)
+        first = new_request(render_cost(intermediate, stored, source.size, image.frames), first_key)
+        data = yield from self._render(first, image, first_key, intermediate, stored, files)
         second = new_request(render_cost(job, intermediate.format, intermediate.plan.output), key)
         open_data = partial(BytesIO, data)
         return (yield from self._render(second, image, key, job, intermediate.format, [open_data]))
@@ -178,7 +179,7 @@ def choose_source(image: Image, job: RenderJob) -> RenderSource:
     derivative = pick_source(starmap(Size, image.derivatives), job, size)
     if derivative is not None:
         return RenderSource(derivative_name(max(derivative.width, derivative.height)), derivative)
-    if render_cost(job, image.format, size).lane is Lane.HEAVY:
+    if render_cost(job, Format(image.format), size).lane is Lane.HEAVY:
         for intermediate in derivative_sizes(size):
             steps = plan(size, Transform(intermediate.width))
             saves_half = 2 * steps.output.pixels <= size.pixels

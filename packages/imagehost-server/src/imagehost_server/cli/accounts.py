@@ -325,7 +325,7 @@ def _user_row(host: ImageHost, account: Account, *, disk: bool) -> UserRow:
     if disk:
         measured = host.maintenance.disk_usage(account.id)
         row |= {"derivative_bytes": measured.derivatives, "variant_bytes": measured.variants}
-    return row | {"state": "suspended" if account.suspended_at else "active", "role": account.role.value}
+    return row | {"state": "suspended" if account.suspended_at else "active", "role": str(account.role)}
 
 
 def _table(rows: Sequence[UserRow]) -> Iterator[str]:

@@ -65,7 +65,7 @@ def export_account(
     part = _new_part(folder / IMAGES)
     with part.open("w", encoding="utf-8") as records:
         for image in host.images.iter(owner=account):
-            name = f"{image.id}.{image.format.value}"
+            name = f"{image.id}.{image.format}"
             names.add(name)
             if not _is_whole(files / name, image):
                 host.images.save(image, files / name, owner=account)

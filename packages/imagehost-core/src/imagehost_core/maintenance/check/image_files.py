@@ -23,6 +23,7 @@ from imagehost_core.db.engines.database import Database, SqlRow, text
 from imagehost_core.db.image_rows import INVALID_ROW, to_image
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.errors import InternalError, NotFoundError, UnavailableError, ValidationError
+from imagehost_core.formats import Format
 from imagehost_core.ids import ImageId
 from imagehost_core.jobs import IngestJob
 from imagehost_core.maintenance import integrity_queries
@@ -75,13 +76,14 @@ class DerivativeRepairer:
         Raises:
             UnavailableError: No worker process was free in time.
         """
+        stored = Format(image.format)
         job = IngestJob(
-            format=image.format,
-            requested_format=image.format,
+            format=stored,
+            requested_format=stored,
             derivative_sides=tuple(max(size) for size in image.derivatives),
         )
         cost = ingest_cost(
-            image.format,
+            stored,
             Size(image.width, image.height),
             frames=image.frames,
             has_alpha=image.has_alpha,

@@ -304,7 +304,7 @@ async def _show(
         camera_facts=camera_facts(camera, request.texts) if camera else (),
         failure=failure,
         fits=[fit.value for fit in Fit],
-        format=FORMATS[image.format].label,
+        format=FORMATS[Format(image.format)].label,
         has_variants=presenter.has_variants and not tile.is_signed,
         image=image,
         large=(tile.animation or tile.src) if tile.is_signed else presenter.large(image),

@@ -19,7 +19,7 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.formats import FORMATS
+from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import parse_album_id
 from imagehost_core.models import Image, Page, UrlBuilder
 from imagehost_server.web.page import page
@@ -105,7 +105,7 @@ async def image_values(request: WebRequest, image: Image, urls: UrlBuilder) -> d
     return {
         "camera_facts": camera_facts(camera, request.texts, PUBLIC_FACTS) if camera else (),
         "downloads": presenter.downloads(image),
-        "format": FORMATS[image.format].label,
+        "format": FORMATS[Format(image.format)].label,
         "image": image,
         "large": presenter.large(image),
         "master": urls.image(image),
