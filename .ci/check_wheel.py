@@ -78,7 +78,7 @@ def check(name: str) -> list[str]:
         problems += [] if EXTRA in error_of_the_double() else [f"FakeImageHost does not name {EXTRA}"]
     public = importlib.import_module(package)
     problems += [
-        f"{package}.{attribute} is missing" for attribute in public.__all__ if not hasattr(public, attribute)
+        f"{package}.{attribute} is missing" for attribute in dir(public) if not hasattr(public, attribute)
     ]
     for script in wheel.entry_points.select(group="console_scripts"):
         script.load()

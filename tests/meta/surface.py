@@ -60,9 +60,11 @@ def public_surface(server: RunningServer) -> set[str]:
 
 
 def _names(module: ModuleType) -> Iterator[str]:
-    for name in getattr(module, "__all__", vars(module)):
+    is_root = "." not in module.__name__
+    for name in dir(module) if is_root else getattr(module, "__all__", vars(module)):
         value = getattr(module, name)
-        if name.startswith("_") or not (hasattr(module, "__all__") or _is_own(value, module.__name__)):
+        is_own = is_root or hasattr(module, "__all__") or _is_own(value, module.__name__)
+        if name.startswith("_") or not is_own:
             continue
         yield f"{module.__name__}.{name}"
         for each in dir(value) if inspect.isclass(value) else ():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import pydoc
 import re
 from pathlib import Path
 
@@ -103,9 +104,18 @@ def test_no_file_refers_to_a_document_outside_the_repository(tracked: list[Path]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_all_lists_each_public_name_once(package: str) -> None:
+def test_dir_lists_each_public_name_once(package: str) -> None:
     module = importlib.import_module(package)
-    assert sorted(module.__all__) == sorted(name for name in set(module.__all__) if hasattr(module, name))
+    assert dir(module) == sorted(name for name in set(dir(module)) if hasattr(module, name))
+
+
+HELP_LINES = 130
+
+
+@pytest.mark.parametrize("package", ["imagehost_core", "imagehost_client"])
+def test_help_of_a_package_is_a_few_screens(package: str) -> None:
+    text = pydoc.render_doc(importlib.import_module(package))
+    assert len(text.splitlines()) <= HELP_LINES
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -1,7 +1,35 @@
 """A typed client for imagehost, sync and async, with streaming uploads and safe retries.
 
-The public names are those in `__all__` of the modules in `_SOURCES`, which are imported on first use (PEP
-562), so that importing the package is fast.
+```python
+from imagehost_client import Client
+
+with Client("https://images.example.com/v1", token="ihk_...") as client:
+    image = client.upload("cat.png")
+    print(client.image_url(image, w=300, fm="webp"))
+```
+
+```text
+clients           Client AsyncClient
+uploads of many   UploadResult UploadIterator AsyncUploadIterator UploadInterrupted BatchOptions BatchProgress
+lists             Pager AsyncPager Page PageOptions ImageSort
+records           Image PublicImage Album PublicAlbum AlbumShare Account AccountOverview ApiKey Session
+                  Webhook WebhookDelivery
+images            Rendered DownloadedImage ImageHead ImageStream AsyncImageStream DisplayedImage ImageRow
+URLs              urls SignedUrl SignedImageUrl TransformParams SrcsetParams PictureParams PictureOptions
+values            Format FormatName Fit Scope Role RoleName EventKind EventName UNSET Unset
+arguments         Source Target Time Progress ImageRef AlbumRef KeyRef SessionRef AccountRef WebhookRef
+                  DeliveryRef UploadOptions AccountProperties SignItem
+errors            ImageHostError BadRequestError ValidationError NotFoundError ConflictError UnauthorizedError
+                  ForbiddenError PayloadTooLargeError UnsupportedMediaTypeError MethodNotAllowedError
+                  InsufficientStorageError RateLimitError ServerError UnavailableError
+errors before     ConfigurationError APIConnectionError APITimeoutError SourceChangedError ChecksumError
+a response
+webhooks received webhooks WebhookVerificationError
+tests             testing
+responses         RawResponse ResponseMeta RateLimit Result ResultList
+```
+
+`help(Client)` shows one of these names whole. Results of single calls are in `imagehost_client.models`.
 """
 
 from __future__ import annotations
@@ -24,21 +52,19 @@ if TYPE_CHECKING:
     from imagehost_client.pages import *
     from imagehost_client.uploads import *
 
-    __all__: list[str]
-
 _MODULES = ("models", "testing", "urls", "webhooks")
 """The public modules."""
 
 _SOURCES = ("errors", "models", "_types", "client", "pages", "downloads", "aclient", "uploads", "_config")
-"""The modules whose public names the package has too; a name is looked up in this order."""
+"""The modules whose `__all__` are the public names of the package; a name is looked up in this order.
+
+They are imported on first use (PEP 562), so that importing the package is fast. The package itself has no
+`__all__`: for it, `help(imagehost_client)` would show all classes whole."""
 
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
         return import_module(f"imagehost_client.{name}")
-    if name == "__all__":
-        names = (import_module(f"imagehost_client.{source}").__all__ for source in _SOURCES)
-        return sorted((*_MODULES, *(name for some in names for name in some)))
     for source in () if name.startswith("_") and name != "__version__" else _SOURCES:
         module = import_module(f"imagehost_client.{source}")
         if name in module.__all__:
@@ -49,5 +75,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    names: list[str] = import_module(__name__).__all__
-    return names
+    names = (import_module(f"imagehost_client.{source}").__all__ for source in _SOURCES)
+    return sorted((*_MODULES, *(name for some in names for name in some)))

@@ -27,8 +27,9 @@ errors of a host      InstallationError BaseUrlError HostClosedError
 times                 utc_now to_rfc3339
 ```
 
-Records that programs only receive are in `imagehost_core.models`. Names are imported from their modules on
-first use (PEP 562): the rules load neither Pillow nor SQLite.
+`help(ImageHost)` shows one of these names whole. Records that programs only receive are in
+`imagehost_core.models`. Names are imported from their modules on first use (PEP 562): the rules load neither
+Pillow nor SQLite.
 """
 
 from importlib import import_module
@@ -130,18 +131,20 @@ if TYPE_CHECKING:
     from imagehost_core.uploads import UploadKeywords, UploadOptions
     from imagehost_core.workers.executor import ImageExecutor
 
-__all__ = [
-    "AUTO", "Account", "AccountChanges", "Album", "ApiKey", "Auto", "BadRequestError", "BaseUrlError",
-    "BlobStore", "CameraData", "ConflictError", "Event", "Fit", "ForbiddenError", "Format", "HostClosedError",
-    "Image", "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError", "ImageListKeywords", "ImageRef",
-    "ImageSort", "InstallationError", "InsufficientStorageError", "InternalError", "KeyChanges",
-    "LocalBlobStore", "MemoryBlobStore", "NotFoundError", "Owner", "Page", "PageKeywords",
-    "PayloadTooLargeError", "PictureKeywords", "Plan", "RateLimitError", "Rendered", "Role", "Scope",
-    "Session", "Settings", "Size", "SrcsetKeywords", "Transform", "TransformKeywords", "UnauthorizedError",
-    "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords", "UploadOptions", "UploadSource",
-    "ValidationError", "Webhook", "WebhookChanges", "decide", "delivery_app", "delivery_wsgi_app",
-    "inspect", "parse_transform", "plan", "render", "restore", "to_rfc3339", "utc_now",
-]  # fmt: skip
+    # At run time there is none: for it, `help(imagehost_core)` would show all classes whole.
+    __all__ = [
+        "AUTO", "Account", "AccountChanges", "Album", "ApiKey", "Auto", "BadRequestError", "BaseUrlError",
+        "BlobStore", "CameraData", "ConflictError", "Event", "Fit", "ForbiddenError", "Format",
+        "HostClosedError", "Image", "ImageChanges", "ImageExecutor", "ImageHost", "ImageHostError",
+        "ImageListKeywords", "ImageRef", "ImageSort", "InstallationError", "InsufficientStorageError",
+        "InternalError", "KeyChanges", "LocalBlobStore", "MemoryBlobStore", "NotFoundError", "Owner", "Page",
+        "PageKeywords", "PayloadTooLargeError", "PictureKeywords", "Plan", "RateLimitError", "Rendered",
+        "Role", "Scope", "Session", "Settings", "Size", "SrcsetKeywords", "Transform", "TransformKeywords",
+        "UnauthorizedError", "UnavailableError", "UnsupportedMediaTypeError", "UploadKeywords",
+        "UploadOptions", "UploadSource", "ValidationError", "Webhook", "WebhookChanges", "decide",
+        "delivery_app", "delivery_wsgi_app", "inspect", "parse_transform", "plan", "render", "restore",
+        "to_rfc3339", "utc_now",
+    ]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
@@ -153,4 +156,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(_MODULES)
