@@ -7,6 +7,7 @@ import gc
 import inspect
 import os
 import signal
+import sqlite3
 import ssl
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
@@ -22,6 +23,8 @@ from tests.faults.trials import COLUMNS, PROPERTY, SOAK
 from tests.waiting import PATIENCE
 from xdist.workermanage import NodeManager
 
+from imagehost_core._util import machine
+from imagehost_core.db.engines import sqlite_database
 from imagehost_server.auth import passwords
 
 if TYPE_CHECKING:
@@ -169,6 +172,34 @@ def password_hasher() -> Iterator[PasswordHasher]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         yield default
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _hosts_open_quickly() -> Iterator[None]:
+    """Open new hosts with half of the CPU: copy a database that was migrated once, and read the limits of
+    this process once.
+    """
+    migrate = sqlite_database.migrate
+
+    @cache
+    def migrated() -> sqlite3.Connection:
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        migrate(connection)
+        return connection
+
+    def copy_or_migrate(connection: sqlite3.Connection, path: Path | None = None) -> None:
+        if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            migrate(connection, path)
+        else:
+            migrated().backup(connection)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite_database, "migrate", copy_or_migrate)
+        for name in ("cpu_quota", "memory_limit"):
+            patch.setattr(machine, name, cache(getattr(machine, name)))
+        yield
+    if migrated.cache_info().currsize:
+        migrated().close()
 
 
 @pytest.fixture(scope="session")
