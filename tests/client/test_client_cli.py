@@ -639,7 +639,7 @@ def test_without_the_extra_the_command_prints_what_to_install() -> None:
     )
     assert (process.returncode, process.stdout) == (2, "")
     assert "click is not installed" in process.stderr
-    assert "pip install 'imagehost-client[cli]'" in process.stderr
+    assert "pip install './packages/imagehost-client[cli]'" in process.stderr
 
 
 def test_a_parameter_of_image_urls_is_an_option_of_its_name(run: Run, files: Path) -> None:

@@ -262,9 +262,11 @@ def test_both_names_of_the_api_and_of_images_reach_the_host(host: FakeImageHost)
     assert host.requests == [("GET", "/images")]
 
 
-def test_without_the_server_an_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_server_an_error_names_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "imagehost_server.app", None)
-    with pytest.raises(ImportError, match=r"pip install 'imagehost-client\[testing\]'"):
+    with pytest.raises(
+        ImportError, match=r"pip install \./packages/imagehost-core \./packages/imagehost-server"
+    ):
         FakeImageHost()
 
 

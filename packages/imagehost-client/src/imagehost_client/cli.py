@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         sys.stderr.write(
             f"imagehost-client: expected {', '.join(PACKAGES)} but {error.name} is not installed\n"
-            "imagehost-client: pip install 'imagehost-client[cli]' installs them\n"
+            "imagehost-client: pip install './packages/imagehost-client[cli]' in a clone installs them\n"
         )
         sys.exit(2)
     for stream in (sys.stdout, sys.stderr):

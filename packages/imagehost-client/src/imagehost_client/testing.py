@@ -375,7 +375,7 @@ def _open_host(
     except ImportError as error:
         raise ImportError(
             f"expected the package imagehost-server for FakeImageHost but {error.name} is not installed: "
-            "pip install 'imagehost-client[testing]'",
+            "pip install ./packages/imagehost-core ./packages/imagehost-server in a clone",
             name=error.name,
         ) from error
     unlimited = dict.fromkeys((limit.name for limit in fields(LimitSettings)), 0)
