@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -55,5 +56,16 @@ def test_readme_starts_a_server_in_a_virtual_environment_of_debians_python_witho
             assert lines[-1].startswith("Serving http://127.0.0.1:"), lines
             assert "Created account admin" in "".join(lines)
             assert "C extensions of imagehost-core not built" in "".join(lines)
+            checks = subprocess.run(
+                [".venv/bin/imagehost", "check", "--data", "data", "--json"],
+                cwd=tmp_path / "clone",
+                env=variables,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            found = {each["name"]: each for each in json.loads(checks)["checks"]}
+            missing = {name: each["state"] for name, each in found.items() if "compiler" in each["advice"]}
+            assert missing == {"resampling": "warning", "chroma subsampling": "warning"}
         finally:
             subprocess.run(["kill", "--", f"-{process.pid}"], check=True)

@@ -152,7 +152,7 @@ def _sandbox(host: ImageHost) -> Iterator[Check]:
             yield Check(name, State.OK, "applied to image workers")
         else:
             reason = status.unavailable.get(name, "not supported by this system")
-            advice = f"other limits hold; Linux has it since {version}, unless a container denies it"
+            advice = f"other limits hold; needs Linux {version}, in a container a profile that allows it"
             yield Check(name, State.WARNING, reason, advice)
 
 
@@ -161,7 +161,7 @@ def _native_modules(host: ImageHost) -> Iterator[Check]:
         if is_built:
             yield Check(name, State.OK, "native module")
         else:
-            advice = "install with GCC or Clang and the headers of Python, or from a wheel with the modules"
+            advice = "install again with a compiler: `apt-get install gcc python3-dev`"
             yield Check(name, State.WARNING, "no native module: slower", advice)
 
 
