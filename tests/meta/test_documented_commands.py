@@ -23,13 +23,19 @@ from imagehost_server.cli.main import main as server_command
 COMMANDS = {"imagehost": server_command, "imagehost-client": client_command}
 ENDS = {"|", ";", "&", "&&", ">", "<", ")"}
 """Tokens of a shell behind the arguments of a command."""
-RUN_HERE = {"accounts.md": slice(4), "backup.md": slice(2), "limits.md": slice(1), "maintenance.md": slice(1)}
+RUN_HERE = {"accounts.md": slice(5), "backup.md": slice(2), "limits.md": slice(1), "maintenance.md": slice(1)}
 """The blocks that one test runs one after the other, on one data directory."""
 RUN_BY = {
     "index.md": "test_the_commands_of_the_first_page_work_one_after_the_other",
     "README.md": "test_the_commands_of_the_first_page_work_one_after_the_other",
     "import.md": "tests/server/test_cli_import.py",
     "privacy.md": "tests/server/test_cli_exports.py",
+    "accounts.md": "tests/outside/deploy/test_first_month.py",
+    "backup.md": "tests/outside/deploy/test_first_month.py",
+    "deploy.md": "tests/outside/deploy/test_first_month.py",
+    "scaling.md": "tests/outside/deploy/test_first_month.py",
+    "serve.md": "tests/outside/deploy/test_first_month.py",
+    "operate.md": "tests/outside/test_log_questions.py",
     "cli.md": "tests/client/test_client_cli.py",
     "integrations/": "tests/outside",
 }
@@ -37,19 +43,18 @@ RUN_BY = {
 REASONS = {
     "client.md": "installs the packages; nox -s wheels installs the same",
     "embed.md": "installs the packages; nox -s wheels installs the same",
-    "serve.md": "installs the packages; tests/server starts the same server",
-    "operate.md": "installs the packages; tests/server/test_tracing.py starts the same server",
-    "deploy.md": "needs Docker, systemd or root; tests/outside/deploy runs what the files contain",
+    "operate.md": "installs the packages; tests/server/test_server_tracing.py starts the same server",
+    "deploy.md": "needs Docker; tests/outside/deploy runs what the files contain",
     "move.md": "needs two host names with certificates; tests/outside has both proxies on loopback",
     "upgrade.md": "needs two releases; tests/core/services/test_upgrades.py has two versions",
     "cdn.md": "requests the list of networks of a CDN",
     "proxy.md": "needs a host name with a certificate; tests/outside has the same proxies on loopback",
-    "scaling.md": "needs several machines; tests/faults has the same engines on one",
+    "scaling.md": "installs PostgreSQL; tests/outside/deploy has the same two hosts",
     "performance.md": "measures for minutes",
     "http.md": "an upload as tests/contract sends it",
     "webhooks.md": "a request as tests/contract sends it",
 }
-"""Pages whose blocks are not run as they stand, and why."""
+"""Pages of which all blocks, or those that `RUN_BY` has not, are not run as they stand, and why."""
 
 
 def pages(workspace: Path) -> Iterator[tuple[str, list[str]]]:
@@ -122,6 +127,18 @@ def test_scheduled_commands_have_absolute_paths_as_cron_and_systemd_search_no_en
     programs = re.findall(r"(?m)^(?:ExecStart=|\d+ \d+ \* \* \S+ +imagehost +)(\S+)", text)
     assert len(programs) > 4
     assert set(programs) == {"/opt/imagehost/bin/imagehost"}
+
+
+def test_packages_are_installed_from_a_clone_as_none_is_published(workspace: Path) -> None:
+    paths = [
+        workspace / "README.md",
+        *(workspace / "docs").rglob("*.md"),
+        *workspace.glob("packages/*/src/**/*.py"),
+    ]
+    for path in paths:
+        for command in re.findall(r"pip install [^\n]*", path.read_text(encoding="utf-8")):
+            names = re.findall(r"(?<!/packages/)\bimagehost-(?:core|server|client)\b", command)
+            assert names == [], f"{path}: {command}"
 
 
 def test_every_page_with_commands_is_run_or_says_why_not(workspace: Path) -> None:
