@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from imagehost_client import UNSET
-from imagehost_client._calls import accounts, albums, images, uploads, webhooks
+from imagehost_client._calls import accounts, albums, downloads, images, uploads, webhooks
 from imagehost_client._calls.call import Call
 from imagehost_client.errors import ValidationError
 from imagehost_client.models import (
@@ -57,7 +57,7 @@ def test_an_album_id_is_a_positive_integer_or_its_digits(number: int) -> None:
 )
 def test_any_url_of_an_image_is_accepted_instead_of_its_id(url: str) -> None:
     image_id = "0aZ0aZ0aZ0aZ0aZ0"
-    for operation in (images.get_image, images.update_image, images.render_image, images.signed_url):
+    for operation in (images.get_image, images.update_image, downloads.render_image, images.signed_url):
         assert operation(url).path == operation(image_id).path
     assert albums.add_images(1, [url]).body == {"image_ids": [image_id]}
 
@@ -215,7 +215,7 @@ DELIVERY = WebhookDelivery(
                 images.get_image,
                 images.update_image,
                 images.delete_image,
-                images.render_image,
+                downloads.render_image,
                 images.signed_url,
                 partial(albums.add_images, 1),
                 partial(albums.remove_images, 1),

@@ -27,8 +27,8 @@ from imagehost_client import (
     UnavailableError,
     webhooks,
 )
-from imagehost_client._doubles import active_double
-from imagehost_client.testing import START, FakeImageHost, make_png
+from imagehost_client._doubles import START, active_double
+from imagehost_client.testing import FakeImageHost, make_png
 
 
 def count_images(base_url: str | None = None, token: str | None = None) -> int:

@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from imagehost_client import errors
-from imagehost_client._calls import accounts, albums, images, uploads, webhooks
+from imagehost_client._calls import accounts, albums, downloads, images, uploads, webhooks
 from imagehost_client._calls.call import Call
 from imagehost_client._config import Config, resolve
 from imagehost_client._exchange import Environment, Failure, Open, Reply, Send, Sleep, Step, exchange
@@ -265,7 +265,7 @@ def test_the_default_time_of_a_call_has_no_waits_that_the_host_asks_for() -> Non
 
 
 def test_a_transfer_of_a_file_has_no_time_by_default() -> None:
-    for call in (uploads.upload(b"a"), images.render_image("a")):
+    for call in (uploads.upload(b"a"), downloads.render_image("a")):
         with pytest.raises(errors.ValidationError):
             ScriptedCall(call, CONNECTION_LOST, error_reply("VALIDATION_ERROR", 422), durations=[900])
 
@@ -357,7 +357,7 @@ def image_reply(status: int = 200, **headers: str) -> Reply:
 
 def test_render_accepts_any_content_type() -> None:
     scripted = ScriptedCall(
-        images.render_image("a b", w=3, fit="inside"), BUSY, image_reply(x_request_id="r1")
+        downloads.render_image("a b", w=3, fit="inside"), BUSY, image_reply(x_request_id="r1")
     )
     assert scripted.sent[1].url == "https://h/v1/img/a%20b?w=3&fit=inside"
     assert scripted.sent[1].headers["Accept"] == "*/*"
@@ -375,7 +375,7 @@ def test_a_response_that_is_not_an_image_is_an_error() -> None:
         (image_reply(206), errors.ServerError),
     ):
         with pytest.raises(kind) as caught:
-            ScriptedCall(images.render_image("a"), response)
+            ScriptedCall(downloads.render_image("a"), response)
         assert type(caught.value) is kind
         assert caught.value.status == response.status
 

@@ -22,7 +22,8 @@ from imagehost_client import (
     UnauthorizedError,
     UploadResult,
 )
-from imagehost_client._journal import FinishedUpload, find_images
+from imagehost_client._journal import FinishedUpload
+from imagehost_client._resumption import find_images
 from imagehost_client.testing import FakeImageHost, make_png
 
 
@@ -89,6 +90,17 @@ def test_an_upload_with_a_lost_response_is_repeated_with_its_key(host: FakeImage
     assert result.image is not None
     assert result.image.meta.replayed
     assert not result.resumed
+
+
+def test_the_keys_of_a_batch_come_from_the_random_source_of_the_client(
+    host: FakeImageHost, tmp_path: Path
+) -> None:
+    (tmp_path / "a.png").write_bytes(make_png())
+    journal = tmp_path / "journal"
+    with without_delays(host.client()) as client:
+        client.environment.new_key = lambda: "a key of the test"
+        client.upload_many(tmp_path / "a.png", journal=journal)
+    assert '"key": "a key of the test"' in journal.read_text()
 
 
 def test_a_changed_file_or_other_options_are_uploaded_again(host: FakeImageHost, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import inspect
 import re
 from typing import Any
 
-from imagehost_client._calls import accounts, albums, images, uploads, webhooks
+from imagehost_client._calls import accounts, albums, downloads, images, uploads, webhooks
 from imagehost_client._calls.call import Call
 from imagehost_server.routes import ROUTE_SCOPES
 
@@ -27,9 +27,9 @@ CALLS: dict[str, Call[Any]] = {
     "get_image": images.get_image("x"),
     "update_image": images.update_image("x"),
     "delete_image": images.delete_image("x"),
-    "render_image": images.render_image("x"),
-    "stream_image": images.stream_image("x").call,
-    "download_image": images.download_image("x", "x.png").call,
+    "render_image": downloads.render_image("x"),
+    "stream_image": downloads.stream_image("x").call,
+    "download_image": downloads.download_image("x", "x.png").call,
     "signed_url": images.signed_url("x"),
     "update_images": images.update_images("x")[0],
     "delete_images": images.delete_images("x")[0],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 from attrs import evolve
 
 from imagehost_client import _config, urls
-from imagehost_client._calls import accounts, albums, images, uploads, webhooks
+from imagehost_client._calls import accounts, albums, downloads, images, markup, uploads, webhooks
 from imagehost_client._calls.call import Call, request
 from imagehost_client._config import require_headers, require_positive_seconds
 from imagehost_client._doubles import active_double, use_clock
@@ -47,11 +47,11 @@ class ImageOperations:
     get: Final = Operation(images.get_image)
     update: Final = Operation(images.update_image)
     delete: Final = Operation(images.delete_image)
-    stream: Final = StreamOperation(images.stream_image)
-    download: Final = DownloadOperation(images.download_image)
+    stream: Final = StreamOperation(downloads.stream_image)
+    download: Final = DownloadOperation(downloads.download_image)
     signed_url: Final = Operation(images.signed_url)
-    signed_srcset: Final = Operation(images.signed_srcset)
-    signed_picture: Final = Operation(images.signed_picture)
+    signed_srcset: Final = Operation(markup.signed_srcset)
+    signed_picture: Final = Operation(markup.signed_picture)
     update_many: Final = BulkOperation(images.update_images)
     delete_many: Final = BulkOperation(images.delete_images)
     signed_urls: Final = BulkOperation(images.signed_urls)
@@ -117,7 +117,7 @@ class BaseClient(Generic[TransportT, HttpT, UploadsT]):
     """The settings of a client, and its methods that are the same in both."""
 
     upload: Final = Operation(uploads.upload)
-    render: Final = Operation(images.render_image)
+    render: Final = Operation(downloads.render_image)
     gallery: Final = Listing(images.gallery)
     account: Final = Operation(accounts.get_account)
     request: Final = Operation(request)

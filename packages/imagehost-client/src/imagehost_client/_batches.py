@@ -24,8 +24,9 @@ from imagehost_client._calls.uploads import (
     upload_batch,
 )
 from imagehost_client._config import Config
-from imagehost_client._exchange import Environment, Sleep
-from imagehost_client._journal import Calls, FinishedUpload, Journal, find_images, identify, owner_by_token
+from imagehost_client._exchange import Calls, Environment, Sleep
+from imagehost_client._journal import FinishedUpload, Journal
+from imagehost_client._resumption import find_images, identify, owner_by_token
 from imagehost_client._retry import RetryPolicy, retry_delay
 from imagehost_client._types import BatchProgress, Source, UploadOptions
 from imagehost_client.errors import (

@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Callable, Generator, Mapping
 from datetime import UTC, datetime
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
 from attrs import define, evolve, field, frozen
@@ -144,6 +144,13 @@ class CallCancelledError(Exception):
 
 Step = Open | Send | Sleep
 Steps = Generator[Step, object, T]
+Calls = Generator[Call[Any] | Sleep, Any, T]
+"""A sequence of calls and delays, each of which may depend on the results of those before it."""
+
+
+def random_key() -> str:
+    """Return a new idempotency key."""
+    return os.urandom(16).hex()
 
 
 @define
@@ -157,7 +164,7 @@ class Environment:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
     random: Callable[[], float] = random.random
-    new_key: Callable[[], str] = lambda: os.urandom(16).hex()
+    new_key: Callable[[], str] = random_key
     pacer: RateLimitPacer = field(factory=RateLimitPacer)
     on_wait: Callable[[str], object] | None = None
     _has_logged: bool = False

@@ -10,36 +10,24 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from attrs import asdict, evolve, fields, frozen
+from attrs import asdict, fields, frozen
 
 from imagehost_client import _wire
-from imagehost_client._calls.accounts import get_account
-from imagehost_client._calls.call import Call, next_page
-from imagehost_client._calls.images import get_image, list_images
-from imagehost_client._config import Config
-from imagehost_client._exchange import Sleep
-from imagehost_client.errors import ConfigurationError, ForbiddenError, NotFoundError
-from imagehost_client.models import AccountOverview, Image, Page
+from imagehost_client._exchange import random_key
+from imagehost_client.errors import ConfigurationError
+from imagehost_client.models import Image
 
 if TYPE_CHECKING:
     from typing import Self
 
-T = TypeVar("T")
-Calls = Generator[Call[Any] | Sleep, Any, T]
-"""A sequence of calls and delays, each of which may depend on the results of those before it."""
-
 VERSION = 3
 """The version of the journal's format."""
-
-PAGE_SIZE = 100
-"""The number of images in a page of a list."""
 
 
 @frozen
@@ -85,13 +73,15 @@ class Journal:
 
     Args:
         path: The path of the journal, which is created if missing; `None` disables the journal.
+        new_key: Returns a new idempotency key.
 
     Raises:
         ConfigurationError: The file is not a journal, or one of another version.
         OSError: The file cannot be read or written.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, new_key: Callable[[], str] = random_key) -> None:
+        self._new_key = new_key
         self._lock = threading.RLock()
         self._keys: dict[str, str] = {}
         self._finished: dict[str, FinishedUpload] = {}
@@ -138,7 +128,7 @@ class Journal:
         """Return the idempotency key of a file, equal in every run; a new key is recorded first."""
         with self._lock:
             if fingerprint not in self._keys:
-                self._keys[fingerprint] = os.urandom(16).hex()
+                self._keys[fingerprint] = self._new_key()
                 self._write({"started": fingerprint, "key": self._keys[fingerprint]})
             return self._keys[fingerprint]
 
@@ -148,7 +138,7 @@ class Journal:
         Args:
             fingerprints: The files, in the order of the request; none without a journal.
         """
-        key = os.urandom(16).hex()
+        key = self._new_key()
         if fingerprints:
             self._write({"batch": list(fingerprints), "key": key})
         return key
@@ -234,63 +224,6 @@ class Journal:
         else:
             created_at = datetime.fromisoformat(line["created_at"])
             self._finished[line["finished"]] = FinishedUpload(str(line["image"]), created_at)
-
-
-def identify(config: Config) -> Calls[Owner]:
-    """Return the host and the account of a client.
-
-    Raises:
-        ImageHostError: The token is invalid, or the host was not reached.
-    """
-    try:
-        account: AccountOverview = yield get_account()
-        name: str | None = account.account.name
-    except ForbiddenError:
-        name = None
-    return evolve(owner_by_token(config), account=name)
-
-
-def owner_by_token(config: Config) -> Owner:
-    """Return the host, and the token in place of the account."""
-    token = config.token
-    digest = None if token is None else sha256(token.get_secret_value().encode()).hexdigest()
-    return Owner(config.base_url, None, digest)
-
-
-def find_images(uploads: Iterable[FinishedUpload]) -> Calls[dict[str, Image]]:
-    """Return the images of finished uploads that still exist, by id.
-
-    The images created in the period of the uploads are listed, 100 by a request, as long as this needs no
-    more requests than to get the missing ones one by one. Hence 10,000 uploads of one batch cost about 100
-    requests, and a few uploads one each.
-
-    Raises:
-        ImageHostError: The token may not read images, or the host was not reached.
-    """
-    wanted = {upload.image_id: upload.created_at for upload in uploads}
-    found: dict[str, Image] = {}
-    call: Call[Page[Image]] | None = None
-    if len(wanted) > 1:
-        margin = timedelta(seconds=1)
-        call = list_images(
-            per_page=PAGE_SIZE,
-            created_after=min(wanted.values()) - margin,
-            created_before=max(wanted.values()) + margin,
-        )
-    requests = 0
-    while call is not None and requests < len(wanted) - len(found):
-        page: Page[Image] = yield call
-        found |= {image.id: image for image in page.items if image.id in wanted}
-        requests += 1
-        call = next_page(call, page)
-        if call is None:
-            return found
-    for image_id in wanted.keys() - found.keys():
-        try:
-            found[image_id] = yield get_image(image_id)
-        except NotFoundError:
-            continue
-    return found
 
 
 def _parse_header(text: str, path: Path) -> Owner:

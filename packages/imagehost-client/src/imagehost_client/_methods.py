@@ -8,7 +8,8 @@ from functools import cached_property, partial, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from imagehost_client._calls.call import Call
-from imagehost_client._calls.images import Calls, ImageDownload
+from imagehost_client._calls.downloads import ImageDownload
+from imagehost_client._calls.images import Calls
 from imagehost_client.downloads import AsyncImageStream, ImageStream
 from imagehost_client.models import DownloadedImage, Page, RawResponse, Result, ResultList
 from imagehost_client.pages import AsyncPager, Pager

@@ -17,9 +17,9 @@ from imagehost_client._base import (
     WebhookOperations,
 )
 from imagehost_client._calls.call import Call
-from imagehost_client._calls.images import ImageDownload
+from imagehost_client._calls.downloads import ImageDownload
 from imagehost_client._config import http_options
-from imagehost_client._exchange import exchange, raw_exchange
+from imagehost_client._exchange import Calls, exchange, raw_exchange
 from imagehost_client._types import Source
 from imagehost_client.downloads import AsyncImageStream, Transfer, save_async
 from imagehost_client.models import DownloadedImage, RawResponse
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from imagehost_client._batches import Batch, UploadResult
     from imagehost_client._drivers import AsyncDriver
-    from imagehost_client._journal import Calls
     from imagehost_client._types import BatchOptions
     from imagehost_client.uploads import AsyncUploadIterator
 

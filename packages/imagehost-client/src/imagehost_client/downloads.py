@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from attrs import define, evolve, field
 
 from imagehost_client._calls.call import OpenResponse
-from imagehost_client._calls.images import ImageDownload
+from imagehost_client._calls.downloads import ImageDownload
 from imagehost_client._config import Config
 from imagehost_client._exchange import (
     BodyError,

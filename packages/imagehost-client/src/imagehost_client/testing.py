@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import struct
 import threading
@@ -15,7 +14,7 @@ import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -25,7 +24,7 @@ from anyio.to_thread import run_sync  # comes with httpx2
 from attrs import define, fields, frozen
 
 from imagehost_client import webhooks
-from imagehost_client._doubles import activate, deactivate
+from imagehost_client._doubles import START, HostClock, activate, deactivate
 from imagehost_client.aclient import AsyncClient
 from imagehost_client.client import Client
 from imagehost_client.errors import BY_STATUS, ServerError
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 
     from imagehost_core import ImageHost
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
-"""The time at which the clock of a host stands by default, at which all windows of rate limits begin."""
+__all__ = ["FakeImageHost", "HostClock", "PlannedFailure", "SignedEvent", "make_png"]
 
 PASSWORD_HASH = "$argon2id$v=19$m=8,t=1,p=1$a2i9Vz8slFo$D4Xbdg9XhTzjNM/cybyf8A"  # noqa: S105 - of `secret`
 """The hash of every account's password, with the least effort."""
@@ -60,32 +58,6 @@ class SignedEvent:
     webhook_id: str
     body: bytes
     headers: dict[str, str]
-
-
-class HostClock:
-    """The clock of a host and its clients, which stands still until it is advanced.
-
-    Each reading is a microsecond later than the one before, so that records have an order.
-    """
-
-    def __init__(self, start: datetime = START) -> None:
-        self._start = start
-        self._skipped = 0.0
-        self._readings = itertools.count()
-        self._lock = threading.Lock()
-
-    def now(self) -> datetime:
-        """Return the current time."""
-        return self._start + timedelta(seconds=self._skipped, microseconds=next(self._readings))
-
-    def monotonic(self) -> float:
-        """Return the time of a clock that is not set, in seconds."""
-        return self._skipped
-
-    def advance(self, seconds: float) -> None:
-        """Let the time pass without waiting."""
-        with self._lock:
-            self._skipped += seconds
 
 
 @define

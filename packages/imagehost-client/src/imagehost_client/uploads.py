@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from imagehost_client._batches import Batch, Group, JobQueue, UploadResult, prepare, run_group
-from imagehost_client._exchange import CallCancelledError, Environment
-from imagehost_client._journal import Calls, Journal
+from imagehost_client._exchange import CallCancelledError, Calls, Environment
+from imagehost_client._journal import Journal
 
 if TYPE_CHECKING:
     from typing import Self
@@ -172,26 +172,15 @@ class AsyncUploadIterator(_UploadResults):
         from anyio.to_thread import run_sync
 
         batch, failure = self._batch, None
-        with await run_sync(Journal, batch.journal) as journal:
+        with await run_sync(Journal, batch.journal, self._environment.new_key) as journal:
             jobs = await self._run(prepare(await run_sync(batch.plan), journal, batch.config))
             send, receive = create_memory_object_stream[UploadResult](len(jobs) or 1)
             queue = JobQueue(jobs, batch, self._environment)
-
-            async def work(results: MemoryObjectSendStream[UploadResult]) -> None:
-                with results:
-                    while group := queue.take():
-                        finished = await self._run(
-                            run_group([job for _, job in group], journal, batch.state, batch.config.retry)
-                        )
-                        for (index, _), result in zip(group, finished, strict=True):
-                            self.by_position[index] = result
-                            results.send_nowait(result)
-
             try:
                 with receive:
                     async with create_task_group() as group:
                         for _ in range(min(batch.parallel, len(jobs))):
-                            group.start_soon(work, send.clone())
+                            group.start_soon(self._work, queue, journal, send.clone())
                         send.close()
                         try:
                             yield receive
@@ -203,6 +192,18 @@ class AsyncUploadIterator(_UploadResults):
         if failure is not None:
             raise failure
 
+    async def _work(
+        self, queue: JobQueue, journal: Journal, results: MemoryObjectSendStream[UploadResult]
+    ) -> None:
+        """Upload one group after another, and send their results."""
+        state, retry = self._batch.state, self._batch.config.retry
+        with results:
+            while group := queue.take():
+                finished = await self._run(run_group([job for _, job in group], journal, state, retry))
+                for (index, _), result in zip(group, finished, strict=True):
+                    self.by_position[index] = result
+                    results.send_nowait(result)
+
 
 def _upload_in_threads(
     batch: Batch, run: CallsRunner, environment: Environment, results: dict[int, UploadResult]
@@ -213,7 +214,7 @@ def _upload_in_threads(
     """
     finished: SimpleQueue[tuple[int, UploadResult] | BaseException] = SimpleQueue()
     cancelled = threading.Event()
-    with Journal(batch.journal) as journal:
+    with Journal(batch.journal, environment.new_key) as journal:
         jobs = run(prepare(batch.plan(), journal, batch.config))
         queue = JobQueue(jobs, batch, environment)
         lock = threading.Lock()

@@ -1,14 +1,13 @@
-"""Operations on images: one or many of them, their bytes, and markup with signed URLs."""
+"""Operations on images, one or many of them, and their signed URLs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar, Unpack
-from urllib.parse import urlencode
 
-from attrs import evolve, field, frozen
+from attrs import evolve
 
 from imagehost_client import _wire
 from imagehost_client._calls.arguments import (
@@ -21,15 +20,11 @@ from imagehost_client._calls.arguments import (
     text,
 )
 from imagehost_client._calls.call import (
-    MAX_IMAGES,
     Call,
-    OpenResponse,
     chunks,
     drop_unset,
     format_name,
     paged,
-    path_segment,
-    query_pairs,
     single,
 )
 from imagehost_client._types import (
@@ -39,12 +34,8 @@ from imagehost_client._types import (
     ImageRef,
     ImageSort,
     PageOptions,
-    PictureOptions,
-    Progress,
     SignItem,
-    SrcsetParams,
     StoredFormat,
-    Target,
     Time,
     TransformParams,
     Unset,
@@ -55,22 +46,16 @@ from imagehost_client.models import (
     BulkStatus,
     Deleted,
     Image,
-    ImageHead,
     Page,
     PublicImage,
-    Rendered,
     Result,
     ResultList,
     SignedImageUrl,
     SignedUrl,
 )
 from imagehost_client.urls import (
-    DEFAULT_WIDTHS,
     build_query,
     choice,
-    format_srcset,
-    plan_picture,
-    srcset_variants,
 )
 
 R = TypeVar("R", bound=Result)
@@ -202,37 +187,6 @@ def delete_image(image: ImageRef) -> Call[Deleted]:
     """
     image_id = image_id_of(image)
     return single("DELETE", Deleted, "images", image_id, on_not_found=Deleted(id=image_id))
-
-
-@partial(checked, error=BadRequestError)
-def render_image(
-    image: ImageRef, *, if_none_match: str | None = None, **params: Unpack[TransformParams]
-) -> Call[Rendered]:
-    """Return the bytes of an image, resized or in another format; without parameters, the stored file.
-
-    The request is authenticated, so your private images can be rendered.
-
-    Args:
-        image: The image, its id, or any of its URLs.
-        if_none_match: The `etag` of an earlier result with the same parameters: if it still holds, the
-            result is `not_modified`, and its `data` is empty.
-        **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
-
-    Raises:
-        BadRequestError: Values are out of their ranges.
-        NotFoundError: There is no such image that you may view.
-    """
-    query = query_pairs(**build_query(params))
-    path = f"/img/{path_segment(image_id_of(image))}"
-    headers = {"If-None-Match": if_none_match} if if_none_match else {}
-    return Call(
-        method="GET",
-        path=path,
-        query=query,
-        decode=partial(_wire.of_kind, Rendered),
-        binary=True,
-        headers=headers,
-    )
 
 
 @checked
@@ -383,176 +337,4 @@ def _not_found_as_deleted(results: ResultList[BulkResult]) -> ResultList[BulkRes
             else item
             for item in results.items
         ),
-    )
-
-
-@frozen(kw_only=True)
-class ImageDownload:
-    """A request for the bytes of an image that is not yet sent.
-
-    Attributes:
-        call: The request.
-        image_id: The id of the image, for names of files.
-        sha256: The SHA-256 of all bytes in hexadecimal, where it is known.
-        target: Where the bytes are written; `None` for a stream.
-        progress: The progress callback.
-    """
-
-    call: Call[ImageHead]
-    image_id: str
-    sha256: str | None = None
-    target: Target | None = field(default=None, repr=False)
-    progress: Progress | None = None
-
-
-@partial(checked, error=BadRequestError)
-def stream_image(
-    image: ImageRef, *, if_none_match: str | None = None, **params: Unpack[TransformParams]
-) -> ImageDownload:
-    """Return the bytes of an image in chunks as they arrive, for files that do not fit into memory.
-
-    The result is used in `with`, with `AsyncClient` in `async with`, where the request is sent, and is
-    iterated over once. If the connection breaks, the rest is requested, and no byte is lost or repeated; the
-    stream ends with an error after more than `max_retries` failures in succession. At the end, the length is
-    checked, and for an `Image` without parameters also its SHA-256.
-
-    Args:
-        image: The image, its id, or any of its URLs.
-        if_none_match: The `etag` of an earlier result with the same parameters: if it still holds, the
-            result is `not_modified`, and has no bytes.
-        **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
-
-    Raises:
-        BadRequestError: Values are out of their ranges.
-        NotFoundError: There is no such image that you may view.
-        APIConnectionError: The connection broke, and the rest cannot be requested.
-        ChecksumError: The bytes are not those of the image; raised after the last chunk.
-    """
-    call = render_image(image, if_none_match=if_none_match, **params)
-    return ImageDownload(
-        call=Call(
-            method="GET",
-            path=call.path,
-            query=call.query,
-            headers={**call.headers, "Accept-Encoding": "identity"},
-            decode=partial(_wire.of_kind, ImageHead),
-            binary=True,
-            opened=OpenResponse(),
-        ),
-        image_id=call.path.rpartition("/")[2],
-        sha256=image.sha256 if isinstance(image, Image) and not call.query else None,
-    )
-
-
-@partial(checked, error=BadRequestError)
-def download_image(
-    image: ImageRef,
-    target: Target,
-    *,
-    progress: Progress | None = None,
-    if_none_match: str | None = None,
-    **params: Unpack[TransformParams],
-) -> ImageDownload:
-    """Write the bytes of an image to a file, resized or in another format, with little memory.
-
-    The bytes arrive and are checked as those of `stream`. A file is written completely or not at all: its new
-    content replaces the old one after the last byte.
-
-    Args:
-        image: The image, its id, or any of its URLs.
-        target: The path of the file; or of an existing directory, in which the file is named by the image's
-            id; or an open binary file, which after an error has a part of the bytes.
-        progress: A callback `progress(received, total)` with bytes; `total` is 0 if the host does not tell.
-        if_none_match: The `etag` of an earlier result with the same parameters: if it still holds, the
-            result is `not_modified`, and nothing is written.
-        **params: `w`, `h`, `q`, `fit` and `fm`, as for `image_url`.
-
-    Raises:
-        OSError: The file cannot be written.
-        BadRequestError: Values are out of their ranges.
-        NotFoundError: There is no such image that you may view.
-        APIConnectionError: The connection broke, and the rest cannot be requested.
-        ChecksumError: The bytes are not those of the image.
-    """
-    download = stream_image(image, if_none_match=if_none_match, **params)
-    return evolve(download, target=target, progress=progress)
-
-
-@checked
-def signed_srcset(
-    image: Image | PublicImage,
-    widths: Iterable[int] = DEFAULT_WIDTHS,
-    *,
-    expires_in: int = 3600,
-    **params: Unpack[SrcsetParams],
-) -> Call[str]:
-    """Return the value of a `srcset` attribute with signed URLs, for an image that may be private.
-
-    Args:
-        image: The image.
-        widths: Widths in pixels, limited to the image's width.
-        expires_in: The lifetime of the URLs in seconds, at most 365 days; an hour by default.
-        **params: `h` (the height at the largest of `widths`), `q`, `fit` and `fm`.
-
-    Raises:
-        NotFoundError: You have no such image.
-    """
-    variants = srcset_variants(image, widths, params)
-    return _signed(image, variants, expires_in, partial(format_srcset, variants))
-
-
-@checked
-def signed_picture(
-    image: Image | PublicImage,
-    widths: Iterable[int] = DEFAULT_WIDTHS,
-    *,
-    expires_in: int = 3600,
-    **options: Unpack[PictureOptions],
-) -> Call[str]:
-    """Return a responsive `<picture>` element with signed URLs, for an image that may be private.
-
-    Args:
-        image: The image.
-        widths: Widths in pixels, limited to the image's width.
-        expires_in: The lifetime of the URLs in seconds, at most 365 days; an hour by default.
-        **options: See `PictureOptions`.
-
-    Raises:
-        NotFoundError: You have no such image.
-    """
-    plan = plan_picture(image, widths, options)
-    return _signed(image, plan.variants, expires_in, plan.html)
-
-
-def _signed(
-    image: Image | PublicImage,
-    variants: Sequence[TransformParams],
-    expires_in: int,
-    build: Callable[[Sequence[str]], str],
-) -> Call[str]:
-    """Return the call that signs the URLs of variants, each once, and builds its result from them.
-
-    Raises:
-        ValidationError: The image has no id, or there are more variants than a request may have.
-    """
-    if not isinstance(image, Image | PublicImage):
-        raise ValidationError(fault("image", "an Image or a PublicImage", image))
-    queries = [build_query(variant) for variant in variants]
-    items = {urlencode(query): query for query in queries}
-    if len(items) > MAX_IMAGES:
-        raise ValidationError(fault("widths", f"at most {MAX_IMAGES} URLs of all formats", len(items)))
-
-    def decode(data: object) -> str:
-        signed = _wire.decode_list(SignedImageUrl, "items", data).items
-        urls = dict(zip(items, (item.url for item in signed), strict=True))
-        return build([urls[urlencode(query)] for query in queries])
-
-    return Call(
-        method="POST",
-        path="/signed-urls",
-        decode=decode,
-        body={
-            "items": [{"image_id": image.id, **query} for query in items.values()],
-            "expires_in": expires_in,
-        },
     )

@@ -31,7 +31,8 @@ from imagehost_client._cli.errors import (
 from imagehost_client._cli.options import POSITIVE, QUALITY, Command, choices, flag, switch_options
 from imagehost_client._cli.output import Console, copy_to_clipboard, counted
 from imagehost_client._cli.progress import ProgressBar
-from imagehost_client._journal import Journal, owner_by_token
+from imagehost_client._journal import Journal
+from imagehost_client._resumption import owner_by_token
 from imagehost_client._types import UPLOAD_FORMATS, BatchOptions, Source
 from imagehost_client.client import Client
 from imagehost_client.errors import (
