@@ -128,7 +128,7 @@ OF_OTHERS = {
         fastly ipv6 public-ip-list pullzone purgeCache purge_cache
     """,
     "systems and containers": """
-        AmbientCapabilities CAP_NET_BIND_SERVICE CPUWeight FlushFileBuffers Local OnFailure WatchdogSec cp crt
+        AmbientCapabilities CAP_NET_BIND_SERVICE CPUWeight FlushFileBuffers Local OnFailure WatchdogSec crt
         dmesg externalTrafficPolicy from-file from-literal generic imagehost-x IMAGEHOST_X_SERVICE_HOST
         journalctl mem_limit pki podman ps pull rollout imagehost-backup
     """,
