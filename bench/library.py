@@ -1,11 +1,13 @@
 """Measure the page of a large library in Chromium: memory of the tab, and the time to its end.
 
-    python -m bench.library [--images 50000] [--scroll 4000] [--seconds 60] [--keep]
+    python -m bench.library [--images 50000] [--album] [--scroll 4000] [--seconds 60] [--keep]
 
-Records of photographs of five years are written without files; requests for thumbnails are answered by
-Playwright. The list is scrolled to its end until it has as many images as wanted; then its oldest month is
-opened, and all images are selected. Memory is the PSS of the renderer's process after a garbage collection.
-With `--keep`, images that are far from the window stay in memory, as without `unload.js`.
+Records of photographs of five years are written, all with one small file; requests for thumbnails are answered
+by Playwright. The list is that of the account, or with `--album` that of an album with all images. It is
+scrolled to its end until it has as many images as wanted; then it is opened again, the key End is pressed until
+the oldest image has the focus, its oldest month is opened, and all images are selected and made private, moved,
+downloaded and deleted. Memory is the PSS of the renderer's process after a garbage collection. With `--keep`,
+images that are far from the window stay in memory, as without `unload.js`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from io import BytesIO
@@ -36,9 +39,15 @@ from imagehost_core.settings import Settings
 if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Page, Route
 
+NO_BULK_LIMIT = {"IMAGEHOST_LIMITS_BULK_IDS_PER_MINUTE": "0"}
 SPAN = timedelta(days=5 * 365)
 END = "() => document.querySelectorAll('#grid [data-id]').length"
 
+LAST_FOCUSED = "(id) => document.activeElement.closest('[data-id]')?.dataset.id === id"
+END_OF_LOADED = """() => {
+  const items = document.querySelectorAll("#grid [data-id]");
+  return !items.length || document.activeElement.closest("[data-id]") === items[items.length - 1];
+}"""
 ALL_SELECTED = """(count) =>
   Number(document.querySelector(".selection strong").textContent.replace(/\\D/g, "")) === count"""
 KEEP = "addEventListener('contentvisibilityautostatechange', (e) => e.stopImmediatePropagation(), true)"
@@ -87,8 +96,8 @@ def thumbnail() -> bytes:
     return file.getvalue()
 
 
-def fill(data: Path, count: int) -> None:
-    """Write the records, from now to five years ago."""
+def fill(data: Path, count: int) -> str:
+    """Write images from now to five years ago; return the id of the oldest."""
     with ImageHost.open(data, settings=Settings(base_url="http://127.0.0.1:1/v1")) as host:
         album = host.albums.create("Holidays", owner="admin").id
         host.accounts.update("admin", quota_bytes=10**15)
@@ -97,17 +106,81 @@ def fill(data: Path, count: int) -> None:
         evolve(image, album_id=album, created_at=(at := now - SPAN * (count - n) / count), updated_at=at)
         for n, image in enumerate(make_images(count))
     ]
+    original = data / "original"
+    original.write_bytes(thumbnail())
+    for image in images:
+        master = data / "images" / image.id[:2] / image.id / "master"
+        master.parent.mkdir(parents=True)
+        master.hardlink_to(original)
+    original.unlink()
     with closing(SqliteDatabase(data / "imagehost.sqlite3", LockManager(data / "locks"))) as database:
         records = Repositories.of(database, os.urandom, URLS, list_timeout_seconds=10, with_purges=False)
         catalog = Catalog(database, UnitOfWorkFactory(records, Environment()))
         for batch in batches(images, 1_000):
             catalog.upload(batch)
+    return images[0].id
 
 
 def report(name: str, start: float, page: Page, session: CDPSession) -> None:
     """Print a row."""
     seconds = time.monotonic() - start
     print(f"{name}: {seconds:.1f} s, {page.evaluate(END)} images, ", memory(page, session), flush=True)
+
+
+def press_end(page: Page, oldest: str) -> int:
+    """Press the key End until the oldest image has the focus; return how often that was."""
+    page.locator("#grid a").first.focus()
+    for count in range(1, 100):
+        page.keyboard.press("End")
+        page.wait_for_function(END_OF_LOADED)
+        # An address of its own, or more images: the page goes on by itself.
+        page.wait_for_load_state()
+        if page.evaluate(LAST_FOCUSED, oldest):
+            return count
+        page.wait_for_timeout(100)
+    raise LookupError(oldest)
+
+
+def open_list(page: Page, url: str) -> None:
+    """Open a list at its beginning, where the navigation to the address of the page would be a reload."""
+    page.goto("about:blank")
+    page.goto(url)
+    page.wait_for_selector("#grid input")
+
+
+def change_all(page: Page, count: int) -> None:
+    """Select all images; make them private, move, download and delete them, and print the times."""
+
+    def done() -> None:
+        page.wait_for_function("() => !document.querySelector('.selection').inert", timeout=3_600_000)
+
+    def select() -> None:
+        page.keyboard.press("Control+a")
+        page.wait_for_function(ALL_SELECTED, arg=count)
+
+    timed("select all", select)
+    with page.expect_download(timeout=3_600_000) as download:
+        page.click("[data-action=download]")
+    timed("download", lambda: download.value.path())
+    page.click("[data-action=private]")
+    timed("make private", done)
+    page.select_option("[data-choice=album]", "")
+    page.click("[data-action=album]")
+    timed("move", done)
+    page.on("dialog", lambda dialog: dialog.accept())
+    if not page.is_visible("[data-action=delete]"):  # an album is empty now
+        page.goto(page.url.split("/albums/")[0] + "/images")
+        page.locator("#grid input").first.wait_for()
+        timed("select all", select)
+    page.click("[data-action=delete]")
+    timed("delete", done)
+
+
+def timed(name: str, wait: Callable[[], object]) -> None:
+    """Print how long something takes."""
+    start = time.monotonic()
+    wait()
+    print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
 
 
 def main() -> None:
@@ -118,6 +191,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=50_000)
     parser.add_argument("--scroll", type=int, default=4_000)
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--album", action="store_true")
     parser.add_argument("--keep", action="store_true")
     arguments = parser.parse_args()
     from playwright.sync_api import sync_playwright
@@ -129,10 +203,10 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as directory, sync_playwright() as driver:
         path = Path(directory)
-        with running_for_pages(path) as server:
+        with running_for_pages(path, **NO_BULK_LIMIT) as server:
             origin = server.base_url.removesuffix("/v1")
-        fill(path / "data", arguments.images)
-        with running_for_pages(path) as server:
+        oldest = fill(path / "data", arguments.images)
+        with running_for_pages(path, **NO_BULK_LIMIT) as server:
             origin = server.base_url.removesuffix("/v1")
             browser = driver.chromium.launch(executable_path="/usr/bin/chromium", headless=True)
             page = browser.new_page(viewport={"width": 1300, "height": 900})
@@ -143,21 +217,25 @@ def main() -> None:
             if arguments.keep:
                 page.add_init_script(KEEP)
             start = time.monotonic()
-            page.goto(f"{origin}/images")
-            page.wait_for_selector("#grid input")
+            url = f"{origin}/albums/1" if arguments.album else f"{origin}/images"
+            open_list(page, url)
             report("opened", start, page, session)
             start = time.monotonic()
             page.evaluate(SCROLL, [arguments.scroll, arguments.seconds])
             report("scrolled", start, page, session)
-            url = page.get_attribute("#months", "data-last")
+            open_list(page, url)
             start = time.monotonic()
-            page.goto(f"{origin}{url}")
+            print(f"End pressed {press_end(page, oldest)} times", flush=True)
+            report("oldest image", start, page, session)
+            open_list(page, url)
+            start = time.monotonic()
+            last = page.get_attribute("#months", "data-last")
+            page.goto(f"{origin}{last}")
             page.wait_for_selector("#grid input")
             report("oldest month", start, page, session)
-            start = time.monotonic()
-            page.keyboard.press("Control+a")
-            page.wait_for_function(ALL_SELECTED, arg=arguments.images)
-            print(f"all selected: {time.monotonic() - start:.1f} s", flush=True)
+            open_list(page, url)
+            change_all(page, arguments.images)
+            report("deleted", time.monotonic(), page, session)
             browser.close()
 
 

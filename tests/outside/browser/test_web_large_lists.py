@@ -18,7 +18,7 @@ from imagehost_core.testing import make_image
 from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route, StorageState
+    from playwright.sync_api import APIResponse, Page, Route, StorageState
 
 pytestmark = pytest.mark.external
 
@@ -190,6 +190,51 @@ def test_a_list_longer_than_its_page_is_deleted_after_a_question_with_the_number
             page.locator("#outcome", has_text="Done").wait_for()
         assert client.get(f"/albums/{album}").json()["data"]["image_count"] == left
     assert questions == ["Delete 45 images for good? This cannot be undone."] * 2
+    assert page.inner_text("#total") == "0 images"
+
+
+def test_images_that_the_list_loads_during_a_change_are_shown_as_they_are_after_it(tab: Watched) -> None:
+    page = tab.page
+    held: list[Route] = []
+    page.route("**/v1/images", lambda route: held.append(route), times=1)
+    page.keyboard.press("Control+a")
+    page.locator(".selection strong.count", has_text="100 selected").wait_for()
+    with page.expect_request("**/v1/images"):
+        page.click("[data-action=public]")
+    assert page.locator("#grid [data-private]").count() < COUNT
+    load_all(page)
+    assert page.locator("#grid [data-private]").count() == COUNT
+    held[0].continue_()
+    page.locator("#outcome", has_text="Done").wait_for()
+    assert page.locator("#grid [data-private]").count() == 0
+    page.click("[data-action=private]")
+    page.locator("#grid [data-private]").nth(COUNT - 1).wait_for()
+    assert tab.errors == []
+
+
+def test_a_page_of_the_list_that_comes_after_a_deletion_shows_none_of_its_images(
+    open_tab: OpenTab, origin: str, session_cookies: StorageState, client: httpx2.Client
+) -> None:
+    page = open_tab(storage_state=session_cookies).page
+    album = client.post("/albums", json={"name": "Late page"}).raise_for_status().json()["data"]["id"]
+    for _ in range(3):
+        files = [("files[]", (f"{n}.png", make_image(30, 20))) for n in range(15)]
+        client.post("/upload", files=files, data={"album_id": str(album)}).raise_for_status()
+    late: list[tuple[Route, APIResponse]] = []
+    page.route("**cursor=*", lambda route: late.append((route, route.fetch())), times=1)
+    page.goto(f"{origin}/albums/{album}")
+    page.locator("#grid input").first.wait_for()
+    while not late:
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.keyboard.press("Control+a")
+    page.locator(".selection strong.count", has_text="45 selected").wait_for()
+    page.click("[data-action=delete]")
+    page.locator("#outcome", has_text="Done").wait_for()
+    route, response = late[0]
+    route.fulfill(response=response)
+    page.locator("#more").wait_for(state="detached")
+    assert page.locator("#grid [data-id]").count() == 0
     assert page.inner_text("#total") == "0 images"
 
 

@@ -37,6 +37,7 @@ function report(error) {
 
 function start() {
   const selected = new Map(); // items by id; undefined for those that are not loaded
+  const removed = new Set(); // ids; a page of the list that was requested before still has them
   const earlier = new Set(place.selected); // ids of images that may not be loaded yet
   const bar = document.getElementById("selection-bar").content.firstElementChild.cloneNode(true);
   const count = bar.querySelector(".count");
@@ -52,6 +53,7 @@ function start() {
 
   function addCheckboxes(root) {
     for (const item of root) {
+      if (removed.has(item.dataset.id)) item.remove();
       if (item.querySelector("input")) continue;
       const box = document.createElement("input");
       box.type = "checkbox";
@@ -192,10 +194,10 @@ function start() {
 
   async function change(method, path, body, onItem) {
     const focused = document.activeElement;
-    const byId = new Map(selected);
-    const ids = [...byId.keys()];
+    const ids = [...selected.keys()];
     let failed = 0;
     let madePrivate = 0;
+    outcome.textContent = ""; // of the change before
     bar.inert = true;
     addEventListener("beforeunload", askToStay);
     try {
@@ -203,6 +205,8 @@ function start() {
         const chunk = ids.slice(start, start + IDS_PER_REQUEST);
         const { results, made_private_count } = await request(method, path, { image_ids: chunk, ...body });
         madePrivate += made_private_count ?? 0;
+        // Meanwhile the list may have loaded some of them.
+        const byId = new Map(items().map((item) => [item.dataset.id, item]));
         for (const result of results) {
           const item = byId.get(result.id);
           if (result.made_private && item) showVisibility(item, false);
@@ -245,6 +249,7 @@ function start() {
 
   function remove(id, item) {
     selected.delete(id);
+    removed.add(id);
     item?.remove();
     const total = document.getElementById("total");
     if (!total.dataset.count) return; // such as of a search
