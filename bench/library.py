@@ -2,12 +2,12 @@
 
     python -m bench.library [--images 50000] [--album] [--scroll 4000] [--seconds 60] [--keep]
 
-Records of photographs of five years are written, all with one small file; requests for thumbnails are answered
-by Playwright. The list is that of the account, or with `--album` that of an album with all images. It is
-scrolled to its end until it has as many images as wanted; then it is opened again, the key End is pressed until
-the oldest image has the focus, its oldest month is opened, and all images are selected and made private, moved,
-downloaded and deleted. Memory is the PSS of the renderer's process after a garbage collection. With `--keep`,
-images that are far from the window stay in memory, as without `unload.js`.
+Records of photographs of five years are written, all with one small file; requests for thumbnails are
+answered by Playwright. The list is that of the account, or with `--album` that of an album with all images.
+It is scrolled to its end until it has as many images as wanted; then it is opened again, the key End is
+pressed until the oldest image has the focus, its oldest month is opened, and all images are selected and
+made private, moved, downloaded and deleted. Memory is the PSS of the renderer's process after a garbage
+collection. With `--keep`, images that are far from the window stay in memory, as without `unload.js`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.server.web.conftest import SETTINGS
 
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, to_rfc3339
 from imagehost_core.testing import make_image
 from imagehost_server.settings import GallerySettings, WebSettings
 
@@ -49,6 +49,22 @@ def test_the_feed_has_the_newest_public_images_and_texts_are_escaped(
     assert links == {"alternate": f"{SITE}/i/{image.id}", "enclosure": host.urls.image(image)}
     host.images.delete(image.id)
     assert f"{SITE}/i/{image.id}" not in entries(visitor, "/feed.xml")[1]
+
+
+def test_a_feed_says_when_its_images_were_changed_last(host: ImageHost, visitor: httpx2.Client) -> None:
+    album = host.albums.create("Changed", owner="admin")
+    older, newer = (host.upload(make_image(64, 48), owner="admin", album_id=album.id) for _ in range(2))
+    changed = host.images.update(older.id, owner="admin", description="Another one")
+    assert changed.updated_at > newer.created_at
+    feed, _ = entries(visitor, f"/a/{album.id}/feed.xml")
+    assert feed.findtext(f"{ATOM}updated") == to_rfc3339(changed.updated_at)
+    found = [
+        [entry.findtext(ATOM + name) for name in ("published", "updated")]
+        for entry in feed.iter(f"{ATOM}entry")
+    ]
+    assert found == [
+        [to_rfc3339(image.created_at), to_rfc3339(image.updated_at)] for image in (newer, changed)
+    ]
 
 
 def test_an_album_has_a_feed_while_it_is_public(host: ImageHost, visitor: httpx2.Client) -> None:

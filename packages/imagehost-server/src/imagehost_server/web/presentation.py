@@ -13,15 +13,18 @@ from fractions import Fraction
 from math import isqrt
 from pathlib import PurePath
 
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 
 from imagehost_core import CameraData
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.ids import ImageId
-from imagehost_core.models import THUMB_FRAMES, THUMB_SIDE, Image, UrlBuilder
+from imagehost_core.models import THUMB_FRAMES, THUMB_SIDE, Image, Links, UrlBuilder
 from imagehost_core.settings import DeliverySettings
 from imagehost_core.transform import AUTO, MAX_OUTPUT_PIXELS, Size, Transform, plan
 from imagehost_server.web.catalog import Texts
+
+LINK_FORMATS = tuple(field.name for field in fields(Links))
+"""The kinds of links to an image that pages offer to copy."""
 
 ROW_HEIGHT = 230
 """The least height of a row on wide screens, in CSS pixels; `--row` in the style sheet is the same."""

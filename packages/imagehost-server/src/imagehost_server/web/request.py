@@ -22,6 +22,7 @@ from imagehost_server.web.catalog import Texts, choose_language, texts_of
 from imagehost_server.web.failures import describe_failure
 from imagehost_server.web.local_time import ZONE_COOKIE, LocalTime, find_zone
 from imagehost_server.web.page_headers import page_headers
+from imagehost_server.web.presentation import LINK_FORMATS
 
 HTML = "text/html"
 """The content type of pages."""
@@ -122,6 +123,7 @@ class WebRequest(ApiRequest):
             "csrf": csrf_token(identity.token) if identity.by_cookie else "",
             "failure": describe_failure(failure.code, failure.details, self.texts) if failure else "",
             "max_description": MAX_DESCRIPTION,
+            "link_formats": LINK_FORMATS,
             "local": LocalTime(self.zone, self.texts),
             "logo": root + logo(web).path,
             "navigation": navigation(viewer),

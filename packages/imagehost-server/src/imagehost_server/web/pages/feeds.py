@@ -49,6 +49,7 @@ async def album_feed(request: WebRequest, album_id: FromPath[str]) -> Response[A
 async def _feed(request: WebRequest, path: str, album_id: str | None) -> Response[Any]:
     listed = await request.executors.reads.run(read_gallery, request, None, album_id, FEED_IMAGES)
     album, images, host = listed.album, listed.items, request.host
+    last_modified = _last_modified(host, images)
     presenter, site = ImagePresenter(host.urls, request.settings.delivery), request.settings.site_url
     entries = [
         {
@@ -56,6 +57,7 @@ async def _feed(request: WebRequest, path: str, album_id: str | None) -> Respons
             "title": _xml_text(alt_text(image)),
             "page": f"{site}/i/{image.id}",
             "time": to_rfc3339(image.created_at),
+            "updated": to_rfc3339(image.updated_at),
             "image": host.urls.image(image),
             "type": image.mime_type,
             "size": image.size,
@@ -68,12 +70,12 @@ async def _feed(request: WebRequest, path: str, album_id: str | None) -> Respons
         request,
         "feed.xml",
         "application/atom+xml",
-        _last_modified(host, images),
+        last_modified,
         id=_tag(host, f"albums/{album.id}" if album else "gallery"),
         title=_xml_text(album.name if album else request.settings.web.site_name),
         url=f"{site}{path}",
         feed_url=f"{site}{path.rstrip('/')}/feed.xml",
-        updated=to_rfc3339(images[0].created_at if images else host.installation.created_at),
+        updated=to_rfc3339(last_modified),
         entries=entries,
     )
 

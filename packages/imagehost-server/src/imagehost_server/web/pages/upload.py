@@ -9,6 +9,7 @@ from attrs import evolve
 from litestar import Response
 
 from imagehost_core.errors import ImageHostError
+from imagehost_core.formats import FORMATS, UPLOADABLE
 from imagehost_server.auth.cookies import is_user_navigation
 from imagehost_server.http.multipart import URL_FIELD, FormKind, MultipartFormParser, ParsedForm, parse_form
 from imagehost_server.http.responses import refuse
@@ -120,4 +121,6 @@ async def _show(
         errors=errors,
         image_url=image_url,
         has_variants=presenter.has_variants,
+        accepted=",".join(FORMATS[fmt].media_type for fmt in UPLOADABLE),
+        formats=[(fmt.value, info.label) for fmt, info in FORMATS.items() if info.is_upload_option],
     )

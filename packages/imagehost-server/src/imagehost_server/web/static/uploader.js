@@ -10,7 +10,6 @@ const STORAGE_KEY = "imagehost-upload-options";
 // Errors of the file itself: sending it again has the same outcome.
 const FINAL_ERRORS = ["PAYLOAD_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE", "VALIDATION_ERROR", "BAD_REQUEST", "proxy_size"];
 const THUMBNAIL_SECONDS = [1, 2, 4, 8, 15, 30, 60]; // until it is asked for again, if it cannot be rendered now
-const FORMATS = ["url", "markdown", "html", "bbcode"];
 // What the server says about the content of a file that it refuses, and the text that says what to do.
 const KINDS = {
   "0 bytes": (texts) => texts.kind_empty,
@@ -309,7 +308,7 @@ function restoreOptions(form) {
 function buildResults(root, texts) {
   const images = [];
   const format = element("select", { id: "links-format" });
-  for (const name of FORMATS) format.append(element("option", { value: name, textContent: texts[name] }));
+  for (const name of root.dataset.links.split(" ")) format.append(element("option", { value: name, textContent: texts[name] }));
   if (root.dataset.variants) format.append(element("option", { value: "variant", textContent: texts.variant }));
   const width = element("input", { id: "links-width", type: "number", min: 1, max: 8192, value: 800 });
   const widthField = element("p", { className: "field", hidden: true }, label("links-width", texts.width), width);
