@@ -44,10 +44,6 @@ SPAN = timedelta(days=5 * 365)
 END = "() => document.querySelectorAll('#grid [data-id]').length"
 
 LAST_FOCUSED = "(id) => document.activeElement.closest('[data-id]')?.dataset.id === id"
-END_OF_LOADED = """() => {
-  const items = document.querySelectorAll("#grid [data-id]");
-  return !items.length || document.activeElement.closest("[data-id]") === items[items.length - 1];
-}"""
 ALL_SELECTED = """(count) =>
   Number(document.querySelector(".selection strong").textContent.replace(/\\D/g, "")) === count"""
 KEEP = "addEventListener('contentvisibilityautostatechange', (e) => e.stopImmediatePropagation(), true)"
@@ -132,12 +128,10 @@ def press_end(page: Page, oldest: str) -> int:
     page.locator("#grid a").first.focus()
     for count in range(1, 100):
         page.keyboard.press("End")
-        page.wait_for_function(END_OF_LOADED)
-        # An address of its own, or more images: the page goes on by itself.
+        page.wait_for_timeout(300)
         page.wait_for_load_state()
         if page.evaluate(LAST_FOCUSED, oldest):
             return count
-        page.wait_for_timeout(100)
     raise LookupError(oldest)
 
 
