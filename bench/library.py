@@ -17,7 +17,7 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
@@ -125,12 +125,13 @@ def report(name: str, start: float, page: Page, session: CDPSession) -> None:
 
 def press_end(page: Page, oldest: str) -> int:
     """Press the key End until the oldest image has the focus; return how often that was."""
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
     page.locator("#grid a").first.focus()
     for count in range(1, 100):
         page.keyboard.press("End")
-        page.wait_for_timeout(300)
-        page.wait_for_load_state()
-        if page.evaluate(LAST_FOCUSED, oldest):
+        with suppress(PlaywrightTimeout):  # the key may lead to another address
+            page.wait_for_function(LAST_FOCUSED, arg=oldest, timeout=500)
             return count
     raise LookupError(oldest)
 
