@@ -178,6 +178,25 @@ def test_a_selection_is_changed_in_the_session_of_a_second_tab(
     page.locator("#outcome", has_text="Done").wait_for()
 
 
+def test_a_download_of_selected_images_does_not_lose_the_selection(
+    tab: Watched, origin: str, server: RunningServer, image_ids: list[str]
+) -> None:
+    page = tab.page
+    page.goto(f"{origin}/images")
+    page.locator("#grid input").nth(0).click()
+    page.context.set_offline(True)
+    page.click("[data-action=download]")
+    page.locator("#outcome", has_text="could not be reached").wait_for()
+    page.context.set_offline(False)
+    end_session(page, server)
+    page.click("[data-action=download]")
+    page.locator("#outcome", has_text="Your session has ended").wait_for()
+    assert page.locator("#grid .selected").count() == 1
+    sign_in_by_link(page)
+    with page.expect_download():
+        page.click("[data-action=download]")
+
+
 FORMS = (
     ("/images/{id}", "#description", ".panel form button", "Boats at noon"),
     ("/albums/1", "#description", "details:has(#description) button", "All of them"),

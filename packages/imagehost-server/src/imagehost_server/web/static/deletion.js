@@ -1,5 +1,7 @@
 // A deletion that can be undone for some seconds: only then, or when the page is left, it is sent.
 
+import { focusList } from "./keyboard.js";
+
 const SECONDS = 8;
 const IDS_PER_REQUEST = 100;
 
@@ -10,7 +12,6 @@ const IDS_PER_REQUEST = 100;
 export function deferDeletion(request, { describe, remove, onDone, onError }) {
   const bar = document.getElementById("undo-bar").content.firstElementChild.cloneNode(true);
   const button = bar.querySelector("button");
-  const main = document.getElementById("main");
   let leaving = [];
   let timer;
 
@@ -19,7 +20,7 @@ export function deferDeletion(request, { describe, remove, onDone, onError }) {
 
   function close() {
     clearTimeout(timer);
-    if (bar.contains(document.activeElement)) main.focus();
+    if (bar.contains(document.activeElement)) focusList();
     bar.hidden = true;
     const items = leaving;
     leaving = [];
@@ -52,7 +53,9 @@ export function deferDeletion(request, { describe, remove, onDone, onError }) {
   }
 
   button.addEventListener("click", () => {
-    for (const item of close()) item.hidden = false;
+    const items = close();
+    for (const item of items) item.hidden = false;
+    items[0].querySelector("a").focus();
   });
   addEventListener("pagehide", () => leaving.length && send({ keepalive: true }));
 

@@ -5,6 +5,11 @@ const FOCUS = "#focus"; // of no element: the browser would take the focus away 
 const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
 const ROWS = { ArrowUp: -1, ArrowDown: 1 };
 
+/** Gives the focus to the list: to the image that is its tab stop. */
+export function focusList() {
+  (document.querySelector("#grid a[tabindex='0']") ?? document.getElementById("main")).focus({ preventScroll: true });
+}
+
 /** @param {HTMLElement} grid The list or table with the id `grid`. */
 export function mountKeyboard(grid) {
   const items = () => [...grid.querySelectorAll(ITEMS)];

@@ -5,9 +5,10 @@ import { copyText } from "./clipboard.js";
 import { deferDeletion } from "./deletion.js";
 import { selectByDragging } from "./drag.js";
 import { describeFailure } from "./failures.js";
+import { focusList } from "./keyboard.js";
 import { keepInPlace, place } from "./place.js";
 import { fetchPatiently } from "./patience.js";
-import { csrfToken, describeSession } from "./session.js";
+import { csrfToken, describeSession, readSession } from "./session.js";
 
 const IDS_PER_REQUEST = 100;
 const MAX_UNDONE = 1000; // images of a deletion that can be undone: one that is larger takes longer than leaving the page
@@ -224,7 +225,7 @@ function start() {
       removeEventListener("beforeunload", askToStay);
       refresh();
       // An inert or hidden element loses the focus.
-      if (bar.hidden) document.getElementById("main").focus();
+      if (bar.hidden) focusList();
       else focused.focus();
     }
   }
@@ -313,7 +314,11 @@ function start() {
   }
 
   /** Sends a form, to which the site answers with an archive: the page stays. */
-  function download() {
+  async function download() {
+    const state = await readSession();
+    // What browsers say of a form that fails would replace the page and its selection.
+    if (state === "unreachable") return void (outcome.textContent = texts.connection);
+    if (state !== "valid") return outcome.replaceChildren(describeSession(state));
     const form = document.createElement("form");
     form.method = "post";
     form.action = `${document.body.dataset.root}/selection.zip`;

@@ -81,7 +81,7 @@ export function mountUploader(root) {
     preview.onload = preview.onerror = ({ type }) => {
       URL.revokeObjectURL(preview.src);
       // Instead of the icon of a broken image.
-      preview.style.visibility = type === "error" ? "hidden" : "";
+      if (type === "error") preview.removeAttribute("src");
     };
     const progress = element("progress", { max: Math.max(1, item.file.size), value: 0 });
     progress.ariaLabel = item.file.name;
@@ -191,7 +191,6 @@ export function mountUploader(root) {
     if (files.length === 0) return;
     root.classList.add("has-files");
     queue.add(files).forEach(addRow);
-    results.section.hidden = false;
     summarize();
   }
 
@@ -329,7 +328,7 @@ function buildResults(root, texts) {
   const render = () => {
     widthField.hidden = format.value !== "variant";
     area.value = images.map(link).join("\n");
-    copy.disabled = images.length === 0;
+    section.hidden = images.length === 0;
   };
   format.onchange = width.oninput = render;
   copy.onclick = async () => {
