@@ -266,9 +266,10 @@ def test_a_file_of_another_format_says_what_to_do_and_is_not_offered_again(
     for name, (_, expected) in files.items():
         assert expected in rows[name].inner_text()
     # A preview that browsers cannot show has the colour of one that is loading.
-    colours = "(images) => [...new Set(images.map((i) => getComputedStyle(i).visibility + i.offsetHeight))]"
-    assert len(tab.page.locator(".uploads img").evaluate_all(colours)) == 1
-    assert tab.page.locator(".uploads img[src]").count() <= 1  # that of the cut file
+    grey = tab.page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--surface')")
+    rgb = f"rgb({', '.join(str(each) for each in bytes.fromhex(grey.strip().lstrip('#')))})"
+    shown_card = "(row) => getComputedStyle(row).backgroundImage"
+    assert all(rgb in row.evaluate(shown_card) for row in rows.values())
     assert not tab.page.locator(".results").is_visible()
     shown = {name for name, row in rows.items() if row.get_by_role("button", name="Retry").is_visible()}
     assert shown == set()

@@ -1,7 +1,8 @@
 // A list of images by the keyboard: it is one tab stop (a roving tabindex), and the arrow keys, Home and End move in it.
 
 const ITEMS = "li:not(.month, [hidden]), tbody tr:not([hidden])";
-const FOCUS = "#focus"; // of no element: the browser would take the focus away from another one
+// Of no element: the browser would take the focus away from another one.
+const FOCUS = { Home: "#focus", End: "#end" };
 const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
 const ROWS = { ArrowUp: -1, ArrowDown: 1 };
 
@@ -49,8 +50,11 @@ export function mountKeyboard(grid) {
     return nearest?.item;
   }
 
-  /** Returns the URL of the beginning or the end of a list of which only a part is loaded. */
-  const urlOf = (key) => months?.dataset[{ Home: "first", End: "last" }[key]];
+  /** Returns the URL of the beginning or the end of a list, if that is not loaded. */
+  function urlOf(key) {
+    const url = months?.dataset[{ Home: "first", End: "last" }[key]];
+    return key === "End" && !document.getElementById("more") ? undefined : url;
+  }
 
   function targetOf(key, item) {
     const all = items();
@@ -64,11 +68,11 @@ export function mountKeyboard(grid) {
   grid.addEventListener("keydown", (event) => {
     const item = itemOf(event.target);
     if (!item || event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const url = urlOf(event.key);
     const target = targetOf(event.key, item);
-    if (!target) return;
+    if (!url && !target) return;
     event.preventDefault();
-    // What is loaded has been walked through: from its end on, the keys go to the other months.
-    if (target === item && urlOf(event.key)) return location.assign(urlOf(event.key) + FOCUS);
+    if (url) return location.assign(url + FOCUS[event.key]);
     target.querySelector("a").focus();
     target.scrollIntoView({ block: "nearest" });
   });
@@ -76,7 +80,8 @@ export function mountKeyboard(grid) {
   new MutationObserver((changes) => changes.some(isOfList) && update()).observe(grid, { childList: true, subtree: true, attributeFilter: ["hidden"] });
   update();
   if (months) mountMonths(months);
-  if (location.hash === FOCUS) current?.querySelector("a").focus();
+  if (location.hash === FOCUS.End) setCurrent(items().at(-1) ?? current);
+  if (Object.values(FOCUS).includes(location.hash)) current?.querySelector("a").focus();
 }
 
 /** Makes links one tab stop, in which the arrow keys move. */

@@ -81,7 +81,7 @@ export function mountUploader(root) {
     preview.onload = preview.onerror = ({ type }) => {
       URL.revokeObjectURL(preview.src);
       // Instead of the icon of a broken image.
-      if (type === "error") preview.removeAttribute("src");
+      preview.style.visibility = type === "error" ? "hidden" : "";
     };
     const progress = element("progress", { max: Math.max(1, item.file.size), value: 0 });
     progress.ariaLabel = item.file.name;
