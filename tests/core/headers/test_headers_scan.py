@@ -86,6 +86,8 @@ def saved_as(name: str) -> bytes:
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC"),
         (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", "HEIC"),
         (b"\0\0\0\x1cftypmif1\0\0\0\0mif1avifmiaf", "AVIF"),
+        (b"\0\0\0\x2cftypavis\0\0\0\0avifavismsf1", "AVIF"),
+        (b"\xff\x0a\x7f\x80", "JPEG XL"),
         (b"\0\0\0\x18ftypisom\0\0\0\0isomavc1", "a video"),
         (saved_as("AVIF"), "AVIF"),
         (saved_as("TIFF"), "TIFF"),

@@ -16,11 +16,12 @@ from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.animation import MAX_DURATION, MAX_LOOP_COUNT
 from imagehost_core.pixels.composition import INFINITE
 from imagehost_core.pixels.decode import open_image
-from imagehost_core.pixels.formats.gif import to_centiseconds
+from imagehost_core.pixels.formats.gif import SHORTEST_GIF_TIME, to_centiseconds
 from imagehost_core.pixels.formats.webp import webp_bitstreams
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.palette import TRANSPARENT_INDEX, quantize
 from imagehost_core.pixels.render import render
+from imagehost_core.pixels.source import MIN_DURATION
 from imagehost_core.transform import ORIGIN, Plan, Size
 
 ANIMATED = [Format.GIF, Format.WEBP]
@@ -169,11 +170,14 @@ def test_the_default_image_of_an_animated_png_is_not_a_frame(factory: Any) -> No
     assert factory.difference(first, images[0].resize((30, 20))) < 6
 
 
-@given(st.lists(st.integers(0, 700), min_size=1, max_size=30))
-def test_rounding_to_centiseconds_keeps_the_total_duration(times: list[int]) -> None:
+@given(st.lists(st.integers(MIN_DURATION, 700), min_size=1, max_size=30))
+def test_rounding_to_centiseconds_keeps_the_total_duration_and_gives_none_that_readers_replace(
+    times: list[int],
+) -> None:
     rounded = to_centiseconds(times)
-    assert all(time >= 0 and time % 10 == 0 for time in rounded)
-    assert abs(sum(rounded) - sum(times)) <= 10
+    assert all(time % 10 == 0 and time >= SHORTEST_GIF_TIME > MIN_DURATION for time in rounded)
+    added = sum(max(0, SHORTEST_GIF_TIME - time) for time in times)
+    assert -10 <= sum(rounded) - sum(times) <= 10 + added
 
 
 def test_a_gif_keeps_few_colours_exactly(factory: Any) -> None:

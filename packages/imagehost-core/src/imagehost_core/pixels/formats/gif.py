@@ -31,6 +31,8 @@ from imagehost_core.pixels.source import SourceImage
 
 GIF_TIME_UNIT = 10
 """The resolution of frame durations in GIF, in milliseconds."""
+SHORTEST_GIF_TIME = 20
+"""The shortest frame that browsers show for its own time, in milliseconds; they show one of 10 for 100."""
 _GIF_KEPT_APPLICATIONS = (*LOOP_COUNTS, b"ICCRGBG1012")
 """The application extensions that affect how a GIF is shown: loop count and ICC profile."""
 
@@ -138,12 +140,13 @@ def _bounds(*boxes: tuple[int, int, int, int] | None) -> tuple[int, int, int, in
 def to_centiseconds(durations: Sequence[int]) -> list[int]:
     """Return durations rounded to multiples of `GIF_TIME_UNIT`, in milliseconds.
 
-    The rounding error of each frame is carried over to the next, so the total duration is kept.
+    None is below `SHORTEST_GIF_TIME`. The rounding error of each frame is carried over to the next, so the
+    total duration is kept; what a frame gets to reach the shortest time is not taken from those after it.
     """
     rounded: list[int] = []
-    exact = total = 0
+    error = 0
     for duration in durations:
-        exact += duration
-        rounded.append(max(0, round((exact - total) / GIF_TIME_UNIT) * GIF_TIME_UNIT))
-        total += rounded[-1]
+        exact = duration + error
+        rounded.append(max(SHORTEST_GIF_TIME, round(exact / GIF_TIME_UNIT) * GIF_TIME_UNIT))
+        error = max(exact - rounded[-1], -GIF_TIME_UNIT // 2)
     return rounded
