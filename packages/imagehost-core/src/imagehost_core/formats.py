@@ -59,8 +59,7 @@ class FormatInfo:
         parameter: The value of the transform parameter `fm`, or `None` where it cannot be requested.
         is_upload_option: Whether uploads may request it as the stored format.
         accepted: Whether uploads in the format are accepted.
-        stored: Whether masters are stored in it.
-        listed: Whether people and filters choose among images by it.
+        stored: Whether masters are stored in it, so that lists are filtered by it.
         has_alpha: Whether the format supports transparency.
         animated: Whether imagehost encodes animations in the format.
         default_quality: The quality without `q`, 1–100; `None` where the encoder has no quality setting.
@@ -79,7 +78,6 @@ class FormatInfo:
     is_upload_option: bool
     accepted: bool
     stored: bool
-    listed: bool
     has_alpha: bool
     animated: bool
     default_quality: int | None
@@ -103,7 +101,6 @@ FORMATS: dict[Format, FormatInfo] = {
         is_upload_option=True,
         accepted=True,
         stored=True,
-        listed=True,
         has_alpha=False,
         animated=False,
         default_quality=80,
@@ -120,7 +117,6 @@ FORMATS: dict[Format, FormatInfo] = {
         is_upload_option=True,
         accepted=True,
         stored=True,
-        listed=True,
         has_alpha=True,
         animated=False,
         default_quality=None,
@@ -137,7 +133,6 @@ FORMATS: dict[Format, FormatInfo] = {
         is_upload_option=True,
         accepted=True,
         stored=True,
-        listed=True,
         has_alpha=True,
         animated=True,
         default_quality=80,
@@ -154,7 +149,6 @@ FORMATS: dict[Format, FormatInfo] = {
         is_upload_option=False,
         accepted=True,
         stored=True,
-        listed=True,
         has_alpha=True,
         animated=True,
         default_quality=None,
@@ -171,7 +165,6 @@ FORMATS: dict[Format, FormatInfo] = {
         is_upload_option=False,
         accepted=False,
         stored=False,
-        listed=False,
         has_alpha=True,
         animated=False,
         default_quality=60,
@@ -189,7 +182,8 @@ BY_EXTENSION: dict[str, Format] = {
 """Every format by each of its extensions."""
 
 UPLOADABLE: tuple[Format, ...] = tuple(fmt for fmt, info in FORMATS.items() if info.accepted)
-LISTED: tuple[Format, ...] = tuple(fmt for fmt, info in FORMATS.items() if info.listed)
+MASTERS: tuple[Format, ...] = tuple(fmt for fmt, info in FORMATS.items() if info.stored)
+"""The formats of masters, by which lists are filtered."""
 
 SNIFF_BYTES = 16
 """The number of leading bytes of a file that `sniff` and `detect` inspect."""

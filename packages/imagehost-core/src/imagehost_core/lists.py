@@ -23,7 +23,7 @@ from imagehost_core._util.fields import (
     require_known,
 )
 from imagehost_core.errors import BadRequestError, FieldError, ValidationError, quote_value
-from imagehost_core.formats import LISTED, Format
+from imagehost_core.formats import MASTERS, Format
 from imagehost_core.ids import AlbumId, parse_album_id
 from imagehost_core.uploads import BOOLEANS
 
@@ -260,7 +260,7 @@ def _split(text: str) -> Iterator[str]:
 
 MAX_SEARCH = 100
 """Characters of a search text."""
-STORED: dict[str, Format] = {**{fmt.value: fmt for fmt in LISTED}, "jpg": Format.JPEG}
+STORED: dict[str, Format] = {**{fmt.value: fmt for fmt in MASTERS}, "jpg": Format.JPEG}
 """The formats that images are stored in, by name."""
 
 

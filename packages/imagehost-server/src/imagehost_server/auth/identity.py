@@ -196,14 +196,24 @@ def is_counted(path: str) -> bool:
     return f"{path}/".startswith(PREFIXES) and path not in UNCOUNTED and not path.startswith(DOCS_ASSETS)
 
 
+RATE_LIMIT_HEADERS = {
+    "X-RateLimit-Limit": "The limit of the window that is closest to refusal.",
+    "X-RateLimit-Remaining": "What remains in that window.",
+    "X-RateLimit-Reset": "When that window ends, as a Unix timestamp.",
+}
+"""The headers of the rate limits, with their meanings."""
+
+_LIMIT, _REMAINING, _RESET = (name.lower().encode() for name in RATE_LIMIT_HEADERS)
+
+
 def rate_limit_headers(decision: Decision) -> list[tuple[bytes, bytes]]:
-    """Return the headers `X-RateLimit-Limit`, `-Remaining` and `-Reset`; none if there is no limit."""
+    """Return `RATE_LIMIT_HEADERS` with the values of a decision; none if there is no limit."""
     if decision.window is None:
         return []
     return [
-        (b"x-ratelimit-limit", b"%d" % decision.limit),
-        (b"x-ratelimit-remaining", b"%d" % decision.remaining),
-        (b"x-ratelimit-reset", b"%d" % decision.reset),
+        (_LIMIT, b"%d" % decision.limit),
+        (_REMAINING, b"%d" % decision.remaining),
+        (_RESET, b"%d" % decision.reset),
     ]
 
 

@@ -17,14 +17,14 @@ from imagehost_server.logging_config import ACCESS, LogHandler
 
 MAX_LOGGED_PATH = 200
 
-access_log = logging.getLogger(ACCESS)
+access_logger = logging.getLogger(ACCESS)
 
-DETAILS = "details"
+HANDLER_FIELDS = "handler_fields"
 """The member of `scope["state"]` with the fields that the handler of a request adds."""
 
 
-def who(state: Mapping[str, Any]) -> dict[str, object]:
-    """Return the account of a request's token, and the id of its key or session; nothing without one."""
+def token_fields(state: Mapping[str, Any]) -> dict[str, object]:
+    """Return the fields of a request's token: its account, and its key or session; none without one."""
     principal = state.get(PRINCIPAL)
     if not isinstance(principal, Principal):
         return {}
@@ -33,13 +33,13 @@ def who(state: Mapping[str, Any]) -> dict[str, object]:
 
 
 def access_fields(state: Mapping[str, Any]) -> dict[str, object]:
-    """Return the further fields of a request's access line, by the state of the request."""
-    fields = who(state)
+    """Return the further fields of a request's line: of its token, of its error, and of its handler."""
+    fields = token_fields(state)
     if isinstance(refusal := state.get(REFUSAL), ImageHostError):
         fields["code"] = refusal.code
         if refusal.errors:
             fields["field"] = ",".join(error.name for error in refusal.errors)
-    fields |= state.get(DETAILS, {})
+    fields |= state.get(HANDLER_FIELDS, {})
     return fields
 
 
@@ -70,7 +70,7 @@ class AccessLog:
             seconds: How long the request took.
             details: Further fields of the line.
         """
-        if self.is_on and access_log.isEnabledFor(logging.INFO):
+        if self.is_on and access_logger.isEnabledFor(logging.INFO):
             fields: dict[str, object] = {
                 "method": method,
                 "path": quote_value(hide_tokens(path), MAX_LOGGED_PATH)[1:-1],
@@ -79,7 +79,7 @@ class AccessLog:
                 "client": ip_address,
                 "request_id": request_id,
             }
-            _handle("request", {**fields, **details})
+            _write("request", {**fields, **details})
 
     def response_cut(self, client: tuple[str, int] | None, request_id: str, unsent_bytes: int) -> None:
         """Write that a connection has ended whose client reads responses, logged before, too slowly.
@@ -89,17 +89,17 @@ class AccessLog:
             request_id: The id of the last request.
             unsent_bytes: Bytes of the responses that the kernel had not taken.
         """
-        if self.is_on and access_log.isEnabledFor(logging.INFO):
+        if self.is_on and access_logger.isEnabledFor(logging.INFO):
             fields = {"client": client[0] if client else "", "request_id": request_id, "cut": "slow"}
-            _handle("response cut", {**fields, "unsent_bytes": unsent_bytes})
+            _write("response cut", {**fields, "unsent_bytes": unsent_bytes})
 
 
-def _handle(event: str, fields: dict[str, object]) -> None:
+def _write(event: str, fields: dict[str, object]) -> None:
     """Write a line, without the search for the calling function that `Logger.info` does."""
-    match access_log.handlers:
-        case [LogHandler() as handler] if not access_log.propagate:
+    match access_logger.handlers:
+        case [LogHandler() as handler] if not access_logger.propagate:
             handler.emit_access(event, fields)
         case _:
-            record = logging.LogRecord(access_log.name, logging.INFO, "", 0, event, None, None)
+            record = logging.LogRecord(access_logger.name, logging.INFO, "", 0, event, None, None)
             record.fields = fields
-            access_log.handle(record)
+            access_logger.handle(record)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from litestar.config.cors import CORSConfig
 from litestar.utils import normalize_path
 
+from imagehost_server.auth.identity import RATE_LIMIT_HEADERS
 from imagehost_server.http.responses import RawResponse
 
 if TYPE_CHECKING:
@@ -39,9 +40,7 @@ EXPOSED_HEADERS = (
     "Idempotent-Replayed",
     "Location",
     "Retry-After",
-    "X-RateLimit-Limit",
-    "X-RateLimit-Remaining",
-    "X-RateLimit-Reset",
+    *RATE_LIMIT_HEADERS,
     "X-Request-Id",
 )
 """Response headers that pages may read."""

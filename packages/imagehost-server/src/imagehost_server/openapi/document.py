@@ -31,7 +31,7 @@ from imagehost_core.services.idempotency import MAX_KEY
 from imagehost_core.services.webhooks import TEST_EVENT
 from imagehost_core.transform import TRANSFORM_PARAMETERS
 from imagehost_server.auth.cookies import CSRF_COOKIE, SESSION_COOKIE, cookie_name
-from imagehost_server.auth.identity import REGISTRATION
+from imagehost_server.auth.identity import RATE_LIMIT_HEADERS, REGISTRATION
 from imagehost_server.middleware.header_checks import HeadersTooLargeError
 from imagehost_server.routes.handler import ApiRequest, Operation
 from imagehost_server.routes.upload import UploadForm
@@ -73,9 +73,7 @@ def _header(description: str, **schema: object) -> Schema:
 
 HEADERS = {
     "X-Request-Id": _header("The id of the request, as in the server's log.", type="string"),
-    "X-RateLimit-Limit": _header("The limit of the window that is closest to refusal.", type="integer"),
-    "X-RateLimit-Remaining": _header("What remains in that window.", type="integer"),
-    "X-RateLimit-Reset": _header("When that window ends, as a Unix timestamp.", type="integer"),
+    **{name: _header(meaning, type="integer") for name, meaning in RATE_LIMIT_HEADERS.items()},
     "Retry-After": _header("Seconds after which a retry can succeed.", type="integer"),
     "WWW-Authenticate": _header("`Bearer`.", type="string"),
     "Idempotent-Replayed": _header(
@@ -85,7 +83,6 @@ HEADERS = {
     ),
     "Location": _header("The URL of the new resource.", type="string", format="uri"),
 }
-_RATE_LIMIT_HEADERS = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset")
 _ERROR_HEADERS = {401: "WWW-Authenticate", 409: "Retry-After", 429: "Retry-After", 503: "Retry-After"}
 _COMMON_ERRORS = (400, 403, 431, 500, 503)
 """Error statuses of every operation: bad request, plain HTTP, too large headers, internal error, overload."""
@@ -306,7 +303,7 @@ def _complete(described: Schema, operation: Operation) -> Schema:
         form = {"schema": {"$ref": "#/components/schemas/UploadForm"}}
         described["requestBody"] = {"required": True, "content": {"multipart/form-data": form}}
     if operation.has_envelope:
-        names = ["X-Request-Id", *(_RATE_LIMIT_HEADERS if operation.is_counted else ())]
+        names = ["X-Request-Id", *(RATE_LIMIT_HEADERS if operation.is_counted else ())]
         names += ["Idempotent-Replayed"] if operation.idempotent else []
         success["headers"] = _header_references(*names, *(["Location"] if status == "201" else []))
     else:

@@ -32,7 +32,7 @@ from imagehost_server.auth.identity import RequestIdentity, is_counted
 from imagehost_server.http.body import JSON_BYTES, read_body, require_json
 from imagehost_server.http.responses import EncodedResponse, Success
 from imagehost_server.metrics import Recorder
-from imagehost_server.middleware.access_log import DETAILS
+from imagehost_server.middleware.access_log import HANDLER_FIELDS
 from imagehost_server.routes.body import BodyDTO
 from imagehost_server.settings import ServerSettings
 
@@ -115,7 +115,7 @@ class ApiRequest(Request[Account, Principal, State]):
 
     def log(self, **fields: object) -> None:
         """Add fields to the access line of the request."""
-        self.scope["state"].setdefault(DETAILS, {}).update(fields)
+        self.scope["state"].setdefault(HANDLER_FIELDS, {}).update(fields)
 
     async def require_valid_token(self) -> None:
         """Raise an error if the request's token has ended, or was narrowed, while its body arrived.

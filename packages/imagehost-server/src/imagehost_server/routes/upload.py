@@ -13,6 +13,7 @@ from attrs import asdict, evolve, frozen
 from litestar import Response
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from imagehost_core._util.fields import parse_choice
 from imagehost_core.endpoints import parse_endpoint_url, require_public_address
 from imagehost_core.error_responses import error_dict
 from imagehost_core.errors import (
@@ -23,7 +24,6 @@ from imagehost_core.errors import (
     UnavailableError,
     ValidationError,
     misspelled_names,
-    quote_value,
 )
 from imagehost_core.formats import MAX_QUALITY
 from imagehost_core.limits import MAX_FILE_BYTES
@@ -58,7 +58,7 @@ from imagehost_server.http.responses import (
 )
 from imagehost_server.integrations import DELETE_URL
 from imagehost_server.metrics import FILES_COUNTED
-from imagehost_server.middleware.access_log import access_log, who
+from imagehost_server.middleware.access_log import access_logger, token_fields
 from imagehost_server.routes.body import member
 from imagehost_server.routes.handler import ApiRequest, operation
 from imagehost_server.routes.idempotency import fingerprint, run_idempotent
@@ -230,8 +230,7 @@ def _parse_delete_url(fields: Iterable[tuple[str, str]]) -> bool:
     errors = misspelled_names((name for name, _ in given), (DELETE_URL,))
     values = [value for name, value in given if name == DELETE_URL]
     for value in dict.fromkeys(values):
-        if value not in BOOLEANS:
-            errors.append(FieldError(DELETE_URL, f"one of {', '.join(BOOLEANS)}", quote_value(value)))
+        parse_choice(DELETE_URL, value, BOOLEANS, errors)
     if len(values) > 1:
         errors.append(FieldError(DELETE_URL, "one value", "several"))
     if errors:
@@ -394,7 +393,7 @@ def log_failed_file(request: ApiRequest, name: str | None, size: int, error: Ima
         return
     state = request.scope["state"]
     fields = {
-        **who(state),
+        **token_fields(state),
         "request_id": request.id,
         "client": state["ip_address"],
         "file": clean_filename(name),
@@ -402,7 +401,7 @@ def log_failed_file(request: ApiRequest, name: str | None, size: int, error: Ima
         "code": error.code,
         "reason": error.details,
     }
-    access_log.info("upload failed", extra={"fields": fields})
+    access_logger.info("upload failed", extra={"fields": fields})
 
 
 def _store_batch(

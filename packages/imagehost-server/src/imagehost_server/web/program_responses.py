@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from litestar import Response
 
+from imagehost_core import ImageHost
 from imagehost_core.conditional import http_date, is_not_modified
+from imagehost_core.models import Image
 from imagehost_server.http.responses import RawResponse, to_litestar
 from imagehost_server.web.page_headers import page_headers
 from imagehost_server.web.request import WebRequest
@@ -20,6 +23,11 @@ def render_for_programs(
     """Return what `for_programs` does, of a template."""
     body = request.render_text(template, **values).encode()
     return for_programs(request, body, media_type, last_modified)
+
+
+def last_modified(host: ImageHost, images: Iterable[Image]) -> datetime:
+    """Return the last change of images; without any, the time at which the host was made."""
+    return max((image.updated_at for image in images), default=host.installation.created_at)
 
 
 def for_programs(request: WebRequest, body: bytes, media_type: str, last_modified: datetime) -> Response[Any]:

@@ -20,12 +20,25 @@ from imagehost_server.web.pages import (
     settings,
     shares,
     sign_in,
+    site_files,
     upload,
     webhooks,
 )
 
 HANDLERS = handlers_of(
-    public, feeds, sign_in, upload, images, albums, shares, archives, settings, webhooks, admin, assets
+    public,
+    feeds,
+    site_files,
+    sign_in,
+    upload,
+    images,
+    albums,
+    shares,
+    archives,
+    settings,
+    webhooks,
+    admin,
+    assets,
 )
 """The handlers of all pages."""
 

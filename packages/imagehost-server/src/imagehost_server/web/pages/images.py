@@ -26,7 +26,7 @@ from imagehost_core.errors import (
     ValidationError,
     quote_value,
 )
-from imagehost_core.formats import FORMATS, LISTED, Format
+from imagehost_core.formats import FORMATS, MASTERS, Format
 from imagehost_core.ids import AlbumId, ImageId
 from imagehost_core.lists import FILTER_RULES, MAX_PER_PAGE, ImageSort
 from imagehost_core.models import Album, Image, Page
@@ -150,7 +150,7 @@ async def library(request: WebRequest) -> Response[Any]:
         api_query=urlencode(place.filters),
         album_names={album.id: album.name for album in albums},
         filters=filters,
-        formats=[(fmt.value, FORMATS[fmt].label) for fmt in LISTED],
+        formats=[(fmt.value, FORMATS[fmt].label) for fmt in MASTERS],
         images=[
             (tile, image, size_text(image.size, request.texts)) for tile, image in own_tiles(request, listed)
         ],
