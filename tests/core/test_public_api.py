@@ -64,7 +64,10 @@ def test_storage_loads_neither_pillow_nor_sqlite() -> None:
 def test_render_alone_loads_neither_the_store_nor_worker_processes() -> None:
     loaded = loaded_modules("from imagehost_core import render")
     of_a_host = {"cattrs", "concurrent.futures", "email", "importlib.metadata", "socket", "sqlite3"}
-    packages = ("settings", "storage", "workers.executor", "db", "coordination", "host")
+    packages = (
+        *("settings", "storage", "workers.executor", "db", "coordination", "host"),
+        *("models", "uploads", "events", "headers.camera"),
+    )
     assert not loaded & {*of_a_host, *(f"imagehost_core.{name}" for name in packages)}
 
 

@@ -51,7 +51,8 @@ _EXPORTS = {
     "lists": "ImageListKeywords ImageSort PageKeywords",
     "maintenance.restore": "restore",
     "markup": "PictureKeywords SrcsetKeywords",
-    "models": "Account Album ApiKey Image ImageChanges Page Rendered Role Scope Session Webhook",
+    "models": "Account Album ApiKey Image ImageChanges Page Role Scope Session Webhook",
+    "records": "Rendered",
     "services.accounts": "AccountChanges",
     "services.keys": "KeyChanges",
     "services.references": "ImageRef Owner",
@@ -103,12 +104,12 @@ if TYPE_CHECKING:
         Image,
         ImageChanges,
         Page,
-        Rendered,
         Role,
         Scope,
         Session,
         Webhook,
     )
+    from imagehost_core.records import Rendered
     from imagehost_core.services.accounts import AccountChanges
     from imagehost_core.services.keys import KeyChanges
     from imagehost_core.services.references import ImageRef, Owner

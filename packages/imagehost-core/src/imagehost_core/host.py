@@ -37,8 +37,9 @@ from imagehost_core.markup import (
     srcset,
     variant_url,
 )
-from imagehost_core.models import AccountOverview, Image, Page, Principal, Quota, Rendered, UrlBuilder
+from imagehost_core.models import AccountOverview, Image, Page, Principal, Quota, UrlBuilder
 from imagehost_core.observer import Observer, ignore
+from imagehost_core.records import Rendered
 from imagehost_core.services.access import SigningKeys
 from imagehost_core.services.accounts import AccountService
 from imagehost_core.services.albums import AlbumService

@@ -25,7 +25,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from imagehost_core.headers.exif import find_tiff
-from imagehost_core.headers.metadata_blocks import MAX_TEXT, MetadataBlocks, decode, one_line
+from imagehost_core.headers.metadata_blocks import IPTC_RESOURCE, MAX_TEXT, MetadataBlocks, decode, one_line
 
 MAX_PROPERTIES = 500
 """The most properties of a packet, and data sets of IPTC, that are read."""
@@ -78,7 +78,6 @@ _NUMBER = r"[0-9]{1,2}(?:\.[0-9]{1,12})?"
 _POSITION = re.compile(rf"([0-9]{{1,3}}),({_NUMBER})(?:,({_NUMBER}))?([NSEW])")
 
 _RESOURCE = b"8BIM"
-IPTC_RESOURCE = 0x0404
 _DATA_SET, _APPLICATION_RECORD = 0x1C, 2
 _DATA_SETS = (27, 92, 90, 95, 101)
 """Content location name, sub-location, city, province or state, and country name: data sets of record 2."""

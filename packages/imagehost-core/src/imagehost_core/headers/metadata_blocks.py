@@ -20,6 +20,8 @@ from imagehost_core.headers.xmp import XMP_EXTENSION_LABEL, XMP_LABEL
 _XMP_EXTENSION_HEADER = len(XMP_EXTENSION_LABEL) + 32 + 4 + 4
 """Bytes before a part of a long packet: the label, its hash, its length, and the offset (XMP part 3)."""
 _IPTC_LABEL = b"Photoshop 3.0\0"
+IPTC_RESOURCE = 0x0404
+"""The number of IPTC among the image resources of Photoshop."""
 _RAW_PROFILE = b"Raw profile type "
 _NO_DIGIT = re.compile(rb"[^0-9A-Fa-f]")
 

@@ -6,10 +6,10 @@ It imports neither the store nor the worker processes, which `render` without a 
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from imagehost_core.formats import DEFAULT_AVIF_SPEED, FORMATS, Format
 from imagehost_core.jobs import RenderJob
-from imagehost_core.models import Image, ImageInfo
 from imagehost_core.transform import (
     AUTO,
     CARD_BYTES,
@@ -24,6 +24,10 @@ from imagehost_core.transform import (
     plan,
 )
 from imagehost_core.workers.costs import avif_speed
+
+if TYPE_CHECKING:
+    from imagehost_core.models import Image
+    from imagehost_core.records import ImageInfo
 
 
 def new_job(

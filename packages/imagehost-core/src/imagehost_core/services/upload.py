@@ -21,6 +21,7 @@ from attrs import evolve, field, frozen
 
 from imagehost_core._util.durable import translate_disk_errors
 from imagehost_core._util.fields import parse_positive_int
+from imagehost_core._util.sources import require_source, unwrapped
 from imagehost_core.db.repositories.images import Upload
 from imagehost_core.db.repositories.repositories import Repositories
 from imagehost_core.environment import Environment
@@ -48,8 +49,6 @@ from imagehost_core.uploads import (
     UploadOptions,
     clean_filename,
     parse_upload_options,
-    require_source,
-    unwrapped,
     with_extension,
 )
 from imagehost_core.workers.costs import ingest_cost

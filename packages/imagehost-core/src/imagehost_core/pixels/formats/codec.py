@@ -8,8 +8,8 @@ from typing import ClassVar
 from PIL import Image
 
 from imagehost_core.formats import FORMATS, Format
-from imagehost_core.headers.camera import IPTC_RESOURCE
 from imagehost_core.headers.exif import PREFIX
+from imagehost_core.headers.metadata_blocks import IPTC_RESOURCE
 from imagehost_core.pixels.animation import Animation
 from imagehost_core.pixels.colour import drop_opaque_alpha, flatten_on_white
 from imagehost_core.pixels.composition import INFINITE

@@ -12,9 +12,9 @@ from PIL import ImageChops, JpegImagePlugin
 
 from imagehost_core.formats import Format
 from imagehost_core.headers import jpeg
-from imagehost_core.headers.camera import IPTC_RESOURCE
 from imagehost_core.headers.exif import PREFIX, standard_exif
 from imagehost_core.headers.further_images import MPF_LABEL
+from imagehost_core.headers.metadata_blocks import IPTC_RESOURCE
 from imagehost_core.headers.reader import HeaderReader
 from imagehost_core.headers.xmp import XMP_EXTENSION_LABEL, XMP_LABEL, blank_claims
 from imagehost_core.pixels import quantisation
