@@ -120,6 +120,7 @@ def test_an_import_takes_an_export_back(data: Path, tmp_path: Path) -> None:
         expected = contents(host, "anna")
     with open_host(other) as host:
         host.accounts.create("anna")
+    assert "--from account" in run(other, "import", str(folder), "--user", "anna", status=2)
     flags = ("import", str(folder), "--from", "account", "--user", "anna")
     assert "2 imported, 0 unchanged" in run(other, *flags)
     assert "0 imported, 2 unchanged" in run(other, *flags)

@@ -19,7 +19,7 @@ from imagehost_core.maintenance.importers.service import (
     ImportSource,
     ImportStatus,
 )
-from imagehost_core.maintenance.importers.sources import SourceItem
+from imagehost_core.maintenance.importers.sources import IMAGES, SourceItem
 from imagehost_server.cli.common import cli_errors, counted, data_option, one_line, open_host, show_status
 
 NOT_TAKEN = (ImportStatus.OMITTED, ImportStatus.FAILED)
@@ -109,6 +109,8 @@ def import_images(
     kind = ImportSource(source)
     if missing := [str(path) for path in paths if not path.exists()]:
         raise click.UsageError(f"expected files or directories but there is no {', '.join(missing)}")
+    if kind is ImportSource.FOLDER and any((path / IMAGES).is_file() for path in paths):
+        raise click.UsageError("expected --from account, as PATH is an export of an account with its records")
     if (files is None) != kind.is_directory:
         needed = "only beside" if files is not None else "beside"
         raise click.UsageError(f"expected --files {needed} --from lsky, chevereto or zipline")
