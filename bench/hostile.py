@@ -23,8 +23,8 @@ from imagehost_core.errors import ImageHostError
 from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.decoded_upload import decode_upload
+from imagehost_core.pixels.decoder_errors import suppress_warnings
 from imagehost_core.pixels.ingest import ingest
-from imagehost_core.pixels.source import suppress_warnings
 
 MAX_SIZE = 50 * 2**20
 MEMORY = 3 * 2**30

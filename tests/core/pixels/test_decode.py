@@ -18,9 +18,9 @@ from imagehost_core.headers.header import SourceLimits
 from imagehost_core.headers.scanner import scan
 from imagehost_core.jobs import IngestJob, RenderJob
 from imagehost_core.pixels.decode import open_image
+from imagehost_core.pixels.decoder_errors import decoder_errors
 from imagehost_core.pixels.ingest import ingest
 from imagehost_core.pixels.render import DamagedSourceError, render
-from imagehost_core.pixels.source import decoder_errors
 from imagehost_core.transform import Size, Transform, plan
 
 JOB = RenderJob(plan(Size(60, 40), Transform(width=20)), Format.PNG, None)

@@ -20,6 +20,9 @@ from imagehost_core.headers.reader import HeaderReader
 ORIENTATION = 0x0112
 UPRIGHT = 1
 """The orientation of an image that is neither rotated nor mirrored."""
+
+TRANSPOSED = frozenset({5, 6, 7, 8})
+"""The EXIF orientations that exchange width and height."""
 PREFIX = b"Exif\0\0"
 """The identifier before the TIFF file in JPEG; some files of other formats have it in error."""
 

@@ -9,7 +9,8 @@ from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.headers.header import DEFAULT_LIMITS, SourceLimits
 from imagehost_core.pixels.codecs import CODECS
-from imagehost_core.pixels.source import SourceImage, decoder_errors
+from imagehost_core.pixels.decoder_errors import decoder_errors
+from imagehost_core.pixels.source import SourceImage
 from imagehost_core.pixels.strip_metadata import drop_excess_metadata
 
 

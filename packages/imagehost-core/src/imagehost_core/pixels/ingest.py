@@ -10,9 +10,9 @@ from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import flatten_on_white
 from imagehost_core.pixels.decode import open_image
 from imagehost_core.pixels.decoded_upload import DecodedUpload, decode_upload
+from imagehost_core.pixels.decoder_errors import suppress_warnings
 from imagehost_core.pixels.derivatives import ByteBudget, Derivatives, make_derivatives
 from imagehost_core.pixels.master import Master, encode_master, may_be_line_art
-from imagehost_core.pixels.source import suppress_warnings
 from imagehost_core.pixels.thumbhash import thumbhash
 from imagehost_core.transform import Fit, Size, Transform, plan
 

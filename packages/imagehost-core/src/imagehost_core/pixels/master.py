@@ -18,12 +18,12 @@ from imagehost_core.headers.exif import UPRIGHT, exif_of_orientation
 from imagehost_core.jobs import IngestJob
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.decoded_upload import DecodedUpload
+from imagehost_core.pixels.decoder_errors import decoder_errors
 from imagehost_core.pixels.encode import LOSSLESS_EFFORT, encode, encode_animation
 from imagehost_core.pixels.formats.codec import HUGE_PIXELS
 from imagehost_core.pixels.formats.png_file import with_exif
 from imagehost_core.pixels.line_art import is_line_art, sample_tiles
 from imagehost_core.pixels.save import NO_METADATA, NO_OPTIONS, Metadata
-from imagehost_core.pixels.source import decoder_errors
 from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import Size
 

@@ -11,13 +11,14 @@ from PIL import Image
 
 from imagehost_core.errors import BadRequestError, ValidationError
 from imagehost_core.formats import FORMATS, Format, detect
-from imagehost_core.headers.exif import UPRIGHT
+from imagehost_core.headers.exif import TRANSPOSED, UPRIGHT
 from imagehost_core.jobs import RenderJob, RenderResult
 from imagehost_core.pixels import resize
 from imagehost_core.pixels.animation import read_animation
 from imagehost_core.pixels.codecs import CODECS
 from imagehost_core.pixels.colour import WHITE, flatten_on_white, normalize, to_srgb
 from imagehost_core.pixels.decode import correct, open_image
+from imagehost_core.pixels.decoder_errors import suppress_warnings
 from imagehost_core.pixels.encode import (
     MAX_SUBSAMPLED_PIXELS,
     encode,
@@ -27,7 +28,7 @@ from imagehost_core.pixels.encode import (
 )
 from imagehost_core.pixels.format_choice import choose_lossless, choose_lossy, is_worth_its_bytes
 from imagehost_core.pixels.line_art import is_line_art
-from imagehost_core.pixels.source import TRANSPOSED, SourceImage, apply_orientation, suppress_warnings
+from imagehost_core.pixels.source import SourceImage, apply_orientation
 from imagehost_core.pixels.strip_metadata import strip_metadata
 from imagehost_core.transform import MAX_OUTPUT_PIXELS, Size
 

@@ -1,20 +1,17 @@
-"""Source images: opened files, decoded with every decoder error as a 422 error."""
+"""Source images: opened files, whose pixels are decoded on request."""
 
 from __future__ import annotations
 
-import struct
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from io import BytesIO
 
 from attrs import evolve, field, frozen
 from PIL import Image, ImageFile
 
-from imagehost_core.errors import FieldError, ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import UPRIGHT, read_orientation
 from imagehost_core.pixels.composition import INFINITE, StoredFrame, compose
+from imagehost_core.pixels.decoder_errors import decoder_errors
 from imagehost_core.transform import Size
 
 MIN_DRAFT_SCALE = 2
@@ -27,23 +24,6 @@ MIN_DURATION, REPLACED_DURATION = 11, 100
 """Browsers show a frame of less than the first for the second; in milliseconds. Other viewers take a duration
 literally."""
 
-DECODER_ERRORS = (
-    OSError,  # with UnidentifiedImageError
-    ValueError,
-    SyntaxError,
-    EOFError,
-    struct.error,
-    LookupError,
-    ArithmeticError,
-    TypeError,
-    AttributeError,
-    AssertionError,
-    RuntimeError,
-    Image.DecompressionBombError,
-)
-"""The exceptions that Pillow's decoders raise for damaged files. `MemoryError` is not among them: it may be
-caused by the machine instead of the file, so the worker's caller handles it."""
-
 _TRANSPOSE_METHODS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -54,31 +34,6 @@ _TRANSPOSE_METHODS = {
     8: Image.Transpose.ROTATE_90,
 }
 """Pillow's transposition for each EXIF orientation (EXIF 2.32, tag 274)."""
-
-TRANSPOSED = frozenset({5, 6, 7, 8})
-"""The EXIF orientations that exchange width and height."""
-
-
-@contextmanager
-def suppress_warnings() -> Iterator[None]:
-    """Suppress Pillow's warnings, which are about the uploaded file, in the worker's output."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@contextmanager
-def decoder_errors(fmt: Format) -> Iterator[None]:
-    """Raise ValidationError for any decoder error. To be used around decoding only, not encoding.
-
-    Raises:
-        ValidationError: The decoder rejected the file; the decoder's exception is the cause.
-    """
-    try:
-        yield
-    except DECODER_ERRORS as error:
-        field_error = FieldError("the image", f"a {fmt.name} file that can be decoded", "a damaged one")
-        raise ValidationError(errors=[field_error]) from error
 
 
 @frozen
@@ -95,8 +50,6 @@ class SourceImage:
         exif: The EXIF block, or `None`.
         xmp: The XMP packet, or `None`.
         iptc: The data sets of IPTC in a JPEG, or `None`.
-        opened: Pillow's file, of formats that are decoded as a whole.
-        stored: The frames of the other formats.
     """
 
     format: Format
@@ -106,8 +59,6 @@ class SourceImage:
     exif: bytes | None = None
     xmp: bytes | None = None
     iptc: bytes | None = None
-    opened: ImageFile.ImageFile | None = None
-    stored: Sequence[StoredFrame] = field(default=(), repr=False)
 
     @property
     def orientation(self) -> int:
@@ -120,8 +71,6 @@ class SourceImage:
         Args:
             target: The size to which the whole image will be resized, in its stored orientation.
         """
-        if self.opened is not None:
-            self.opened.draft(None, (MIN_DRAFT_SCALE * target.width, MIN_DRAFT_SCALE * target.height))
 
     def first_frame(self) -> Image.Image:
         """Return the first frame, in any mode.
@@ -130,14 +79,7 @@ class SourceImage:
             ValidationError: The decoder rejects it.
         """
         with decoder_errors(self.format):
-            if self.opened is not None:
-                self.opened.load()
-                return self.opened
-            first = self.stored[0]
-            image = first.decode()
-            if (first.left, first.top, *image.size) == (0, 0, *self.size):
-                return image
-            return next(compose(self.size, [evolve(first, decode=lambda: image)]))
+            return self._decode_first()
 
     def frames(self) -> Iterator[tuple[Image.Image, int]]:
         """Yield every frame, all of the same size, with its duration in milliseconds.
@@ -148,18 +90,67 @@ class SourceImage:
         if self.frame_count == 1:
             yield self.first_frame(), 0
             return
-        composed = compose(self.size, self.stored)
-        for index in range(self.frame_count):
+        decoded = self._decode_all()
+        for _ in range(self.frame_count):
             with decoder_errors(self.format):
-                if self.opened is None:
-                    frame, duration = next(composed), self.stored[index].duration
-                else:
-                    self.opened.seek(index)
-                    self.opened.load()
-                    # The opened file must not be passed on: it represents all of its frames.
-                    frame = self.opened.copy()
-                    duration = float(self.opened.info.get("duration", 0))
+                frame, duration = next(decoded)
             yield frame, round(duration) if duration >= MIN_DURATION else REPLACED_DURATION
+
+    def _decode_first(self) -> Image.Image:
+        raise NotImplementedError
+
+    def _decode_all(self) -> Iterator[tuple[Image.Image, float]]:
+        """Yield the frames of an animation; no frame is kept that the caller has dropped."""
+        raise NotImplementedError
+
+
+@frozen
+class PillowImage(SourceImage):
+    """A file whose frames Pillow composes.
+
+    Attributes:
+        opened: Pillow's file.
+    """
+
+    opened: ImageFile.ImageFile = field(kw_only=True)
+
+    def shrink_on_load(self, target: Size) -> None:
+        """Set the decoder to downscale while decoding."""
+        self.opened.draft(None, (MIN_DRAFT_SCALE * target.width, MIN_DRAFT_SCALE * target.height))
+
+    def _decode_first(self) -> Image.Image:
+        self.opened.load()
+        return self.opened
+
+    def _decode_all(self) -> Iterator[tuple[Image.Image, float]]:
+        for index in range(self.frame_count):
+            self.opened.seek(index)
+            self.opened.load()
+            # The opened file must not be passed on: it represents all of its frames.
+            yield self.opened.copy(), float(self.opened.info.get("duration", 0))
+
+
+@frozen
+class ComposedImage(SourceImage):
+    """A file whose frames are decoded one by one, and composed here.
+
+    Attributes:
+        stored: The frames as they are stored.
+    """
+
+    stored: Sequence[StoredFrame] = field(kw_only=True, repr=False)
+
+    def _decode_first(self) -> Image.Image:
+        first = self.stored[0]
+        image = first.decode()
+        if (first.left, first.top, *image.size) == (0, 0, *self.size):
+            return image
+        return next(compose(self.size, [evolve(first, decode=lambda: image)]))
+
+    def _decode_all(self) -> Iterator[tuple[Image.Image, float]]:
+        composed = compose(self.size, self.stored)
+        for frame in self.stored:
+            yield next(composed), frame.duration
 
 
 def open_whole(data: bytes, name: str) -> ImageFile.ImageFile:

@@ -13,12 +13,12 @@ from attrs import evolve
 
 from imagehost_core._util.sources import require_source, unwrapped
 from imagehost_core.formats import FORMATS, SNIFF_BYTES, detect
+from imagehost_core.headers.exif import TRANSPOSED
 from imagehost_core.headers.header import ImageHeader, MetadataKind
 from imagehost_core.headers.scanner import scan
 from imagehost_core.limits import MAX_FILE_BYTES, require_file_size
 from imagehost_core.pixels import log_missing_native_modules
 from imagehost_core.pixels.render import render_upload
-from imagehost_core.pixels.source import TRANSPOSED
 from imagehost_core.records import ImageInfo, Rendered
 from imagehost_core.services.render_jobs import new_job
 from imagehost_core.transform import (

@@ -14,7 +14,7 @@ from imagehost_core.pixels.animation import Animation
 from imagehost_core.pixels.colour import drop_opaque_alpha, flatten_on_white
 from imagehost_core.pixels.composition import INFINITE
 from imagehost_core.pixels.save import NO_OPTIONS, Metadata, save
-from imagehost_core.pixels.source import SourceImage, open_whole
+from imagehost_core.pixels.source import PillowImage, SourceImage, open_whole
 
 LARGE_PIXELS = 1_000_000
 """Larger JPEGs are not progressive: that would take more than twice the time of the encoder, 25 of 90 ms of a
@@ -83,7 +83,7 @@ class Codec:
         blocks = (*map(image.info.get, ("exif", "xmp")), image.info.get("photoshop", {}).get(IPTC_RESOURCE))
         exif, xmp, iptc = (block if isinstance(block, bytes) else None for block in blocks)
         loop_count = int(image.info.get("loop", INFINITE))
-        return SourceImage(self.format, image.size, 1, loop_count, exif, xmp, iptc, image)
+        return PillowImage(self.format, image.size, 1, loop_count, exif, xmp, iptc, opened=image)
 
     def complete(self, data: bytes) -> bytes:
         """Return a file that decoders accept, which may lack its end or have wrong checksums."""

@@ -27,7 +27,7 @@ from imagehost_core.pixels.formats.gif_file import (
 )
 from imagehost_core.pixels.palette import TRANSPARENT_INDEX, index_pixels, quantize, shared_palette
 from imagehost_core.pixels.save import Metadata
-from imagehost_core.pixels.source import SourceImage
+from imagehost_core.pixels.source import ComposedImage, SourceImage
 
 GIF_TIME_UNIT = 10
 """The resolution of frame durations in GIF, in milliseconds."""
@@ -47,7 +47,7 @@ class GifCodec(Codec):
 
     def open(self, data: bytes) -> SourceImage:
         gif = read_gif(data)
-        return SourceImage(self.format, gif.size, len(gif.frames), gif.loop_count, stored=gif.frames)
+        return ComposedImage(self.format, gif.size, len(gif.frames), gif.loop_count, stored=gif.frames)
 
     def filter(self, data: bytes, is_kept: IsKept) -> bytes:
         parts = [data[: SCREEN_BYTES + colour_table_bytes(data[10])]]

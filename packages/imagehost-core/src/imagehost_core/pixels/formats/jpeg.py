@@ -12,13 +12,14 @@ from PIL import ImageChops, JpegImagePlugin
 
 from imagehost_core.formats import Format
 from imagehost_core.headers import jpeg
-from imagehost_core.headers.exif import PREFIX, standard_exif
+from imagehost_core.headers.exif import PREFIX, TRANSPOSED, standard_exif
 from imagehost_core.headers.further_images import MPF_LABEL
 from imagehost_core.headers.metadata_blocks import IPTC_RESOURCE
 from imagehost_core.headers.reader import HeaderReader
 from imagehost_core.headers.xmp import XMP_EXTENSION_LABEL, XMP_LABEL, blank_claims
 from imagehost_core.pixels import quantisation
 from imagehost_core.pixels.colour import is_icc_profile
+from imagehost_core.pixels.decoder_errors import decoder_errors
 from imagehost_core.pixels.formats.codec import (
     EXIF,
     FURTHER_IMAGES,
@@ -30,7 +31,7 @@ from imagehost_core.pixels.formats.codec import (
     IsKept,
 )
 from imagehost_core.pixels.save import Metadata
-from imagehost_core.pixels.source import TRANSPOSED, SourceImage, decoder_errors, open_whole
+from imagehost_core.pixels.source import PillowImage, SourceImage, open_whole
 
 MAX_SEGMENT = 65_533
 """The maximum content of one JPEG segment, in bytes; EXIF cannot be split over several segments."""
@@ -101,11 +102,13 @@ class JpegCodec(Codec):
             in_pixels = marker == _JPEG_SOS
 
     def luminance_table(self, source: SourceImage) -> list[int] | None:
+        assert isinstance(source, PillowImage)
         assert isinstance(source.opened, JpegImagePlugin.JpegImageFile)
         return source.opened.quantization.get(0)
 
     def own_options(self, source: SourceImage) -> Mapping[str, object]:
         """Return the quantisation tables and chroma subsampling, transposed as the orientation does."""
+        assert isinstance(source, PillowImage)
         image = source.opened
         assert isinstance(image, JpegImagePlugin.JpegImageFile)
         if image.mode != "RGB" or not image.quantization:

@@ -22,7 +22,7 @@ from imagehost_core.pixels.formats.png_file import (
 )
 from imagehost_core.pixels.line_art import is_line_art, sample_tiles
 from imagehost_core.pixels.save import Metadata, save
-from imagehost_core.pixels.source import SourceImage
+from imagehost_core.pixels.source import ComposedImage, SourceImage
 
 MAX_PALETTE_COLOURS, MAX_4_BIT_COLOURS = 256, 16
 MAX_LINE_ART_PIXELS = 4_000_000
@@ -55,7 +55,7 @@ class PngCodec(Codec):
 
     def open(self, data: bytes) -> SourceImage:
         png = read_png(data)
-        return SourceImage(
+        return ComposedImage(
             self.format, png.size, len(png.frames), png.loop_count, png.exif, png.xmp, stored=png.frames
         )
 

@@ -13,7 +13,7 @@ from imagehost_core.pixels.animation import Animation
 from imagehost_core.pixels.colour import is_icc_profile
 from imagehost_core.pixels.formats.codec import EXIF, HUGE_PIXELS, ICC, SHOWN, Codec, IsKept
 from imagehost_core.pixels.save import Metadata, save
-from imagehost_core.pixels.source import SourceImage
+from imagehost_core.pixels.source import PillowImage, SourceImage
 
 _FLAGS_OFFSET = 20
 """The offset of the VP8X flags: after `RIFF`, size, `WEBP`, `VP8X`, size."""
@@ -45,6 +45,7 @@ class WebpCodec(Codec):
 
     def open(self, data: bytes) -> SourceImage:
         source = super().open(set_alpha_flag(data))
+        assert isinstance(source, PillowImage)
         return evolve(source, frame_count=int(getattr(source.opened, "n_frames", 1)))
 
     def drop_malformed(self, data: bytes) -> bytes:
