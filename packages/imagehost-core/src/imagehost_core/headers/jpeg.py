@@ -11,13 +11,12 @@ import struct
 from collections.abc import Iterator
 from functools import partial
 
-from attrs import frozen
-
 from imagehost_core.errors import ValidationError
 from imagehost_core.formats import Format
 from imagehost_core.headers.exif import LABEL, PREFIX, scan_orientation
 from imagehost_core.headers.further_images import MPF_LABEL, find_further_images
 from imagehost_core.headers.header import FoundMetadata, ImageHeader, MetadataKind
+from imagehost_core.headers.jpeg_frame import FRAMES, UNSUPPORTED_FRAMES, JpegFrame, read_frame
 from imagehost_core.headers.reader import HeaderReader, damaged_file
 from imagehost_core.headers.xmp import XMP_EXTENSION_LABEL, XMP_LABEL
 
@@ -39,14 +38,6 @@ _FILL = 0xFF
 _SOI, _EOI, _SOS, _COM = 0xD8, 0xD9, 0xDA, 0xFE
 _APP = range(0xE0, 0xF0)
 XMP_MARKER, MPF_MARKER = 0xE1, 0xE2
-_FRAMES = {0xC0, 0xC1, 0xC2, 0xC3, 0xC9, 0xCA}
-"""Baseline, extended, progressive and lossless Huffman; sequential and progressive arithmetic."""
-_UNSUPPORTED_FRAMES = {0xC5, 0xC6, 0xC7, 0xCB, 0xCD, 0xCE, 0xCF, 0xDE, 0xDF}
-"""Hierarchical frames and arithmetic lossless ones: libjpeg-turbo does not decode them."""
-_DISPLAYABLE_FRAMES = {0xC0, 0xC1, 0xC2}
-"""Baseline, extended and progressive Huffman: the frames that browsers decode."""
-_PROGRESSIVE, _LOSSLESS = 0xC2, 0xC3
-_ARITHMETIC_FRAMES = {0xC9, 0xCA}
 
 _LABELS = (
     (0xE1, LABEL, MetadataKind.EXIF),
@@ -68,7 +59,7 @@ def read(reader: HeaderReader) -> ImageHeader:
     Raises:
         ValidationError: The structure is damaged.
     """
-    frame: _Frame | None = None
+    frame: JpegFrame | None = None
     first_pixels = 0
     least_bits = 0
     scans = 0
@@ -78,15 +69,15 @@ def read(reader: HeaderReader) -> ImageHeader:
     in_pixels = False
     for code, start, end in segments(reader):
         if in_pixels and scans == 1 and 8 * (start - 2 - first_pixels) < least_bits:
-            expected = f"at least {_ceil(least_bits, 8):,} bytes for the pixels of the first scan of a JPEG"
+            expected = f"at least {-(-least_bits // 8):,} bytes for the pixels of the first scan of a JPEG"
             raise damaged_file(expected, f"{start - 2 - first_pixels:,}")
         in_pixels = code == _SOS
         if code == _SOI:
             raise damaged_file("one start-of-image marker in a JPEG", f"a second one at offset {start - 2:,}")
-        if code in _FRAMES or code in _UNSUPPORTED_FRAMES:
+        if code in FRAMES or code in UNSUPPORTED_FRAMES:
             if frame is not None:
                 raise damaged_file("one frame in a JPEG", f"a second one at offset {start - 2:,}")
-            frame = _frame(reader, code, start, end)
+            frame = read_frame(reader, code, start, end)
         elif code == _SOS:
             if frame is None:
                 raise damaged_file("a frame header before a JPEG's pixels", "none")
@@ -115,7 +106,7 @@ def read(reader: HeaderReader) -> ImageHeader:
         end_offset=max(end, *(stop for _, stop in further.spans)) if further.spans else end,
         further_images=further,
         scans=scans,
-        is_displayable=frame.code in _DISPLAYABLE_FRAMES,
+        is_displayable=frame.is_displayable,
         metadata=metadata.kinds,
         metadata_spans=metadata.spans,
     )
@@ -194,75 +185,6 @@ def segments(reader: HeaderReader, offset: int = 2) -> Iterator[tuple[int, int, 
         yield code, start + 2, end
         in_pixels = code == _SOS
         offset = end
-
-
-@frozen
-class _Frame:
-    """A frame header.
-
-    Attributes:
-        code: Its marker.
-        width: Width in pixels.
-        height: Height in pixels.
-        sampling: The horizontal and vertical sampling factors of each component, by its id.
-    """
-
-    code: int
-    width: int
-    height: int
-    sampling: dict[int, tuple[int, int]]
-
-    def least_bits(self, scan_header: bytes) -> int:
-        """Return the least number of bits that a first scan needs: one for each of its data units.
-
-        A Huffman code has at least one bit. Each block of 8×8 samples has a code for its DC coefficient, and
-        each sample of a lossless frame has one. Only scans of AC coefficients alone, with their runs of empty
-        blocks, and arithmetic coding need fewer.
-
-        Args:
-            scan_header: The segment of the scan, from its length on.
-        """
-        ids = scan_header[3 : 3 + 2 * scan_header[2] : 2] if len(scan_header) > 2 else b""
-        factors = [self.sampling[each] for each in ids if each in self.sampling]
-        widest = max((width for width, _ in self.sampling.values()), default=0)
-        tallest = max((height for _, height in self.sampling.values()), default=0)
-        is_ac = self.code == _PROGRESSIVE and scan_header[3 + 2 * len(ids) : 4 + 2 * len(ids)] != b"\0"
-        if is_ac or not widest or not tallest or self.code in _ARITHMETIC_FRAMES:
-            return 0
-        side = 1 if self.code == _LOSSLESS else 8
-        # T.81, A.2: the blocks of one component are those of its own size, those of several fill whole units.
-        if len(factors) == 1:
-            ((across, down),) = factors
-            return _ceil(_ceil(self.width * across, widest), side) * _ceil(
-                _ceil(self.height * down, tallest), side
-            )
-        units = _ceil(self.width, side * widest) * _ceil(self.height, side * tallest)
-        return units * sum(across * down for across, down in factors)
-
-
-def _ceil(dividend: int, divisor: int) -> int:
-    return -(-dividend // divisor)
-
-
-def _frame(reader: HeaderReader, code: int, start: int, end: int) -> _Frame:
-    if code in _UNSUPPORTED_FRAMES:
-        raise damaged_file("a JPEG that is not hierarchical", f"a frame of kind 0x{code:02X}")
-    precision, height, width, components = struct.unpack(">BHHB", reader.read_exactly(start + 2, 6))
-    if end - start != 8 + 3 * components:
-        raise damaged_file(f"a JPEG frame header of {8 + 3 * components} bytes", f"{end - start:,}")
-    if precision != 8:
-        raise damaged_file("a JPEG of 8 bits a component", f"{precision}")
-    if components not in (1, 3, 4):
-        raise damaged_file("a JPEG of 1, 3 or 4 components", f"{components}")
-    if not width or not height:
-        # A height of 0 means that it follows after the first scan (DNL); libjpeg rejects that too.
-        raise damaged_file("a JPEG that states its size", f"{width:,}×{height:,}")
-    specifications = reader.read_exactly(start + 8, 3 * components)
-    sampling = {
-        specifications[index]: divmod(specifications[index + 1], 16)
-        for index in range(0, len(specifications), 3)
-    }
-    return _Frame(code, width, height, sampling)
 
 
 def _metadata_kind(code: int, content: bytes) -> MetadataKind | None:
