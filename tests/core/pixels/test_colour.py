@@ -11,6 +11,7 @@ from PIL import Image, ImageCms
 
 from imagehost_core.formats import Format
 from imagehost_core.jobs import RenderJob
+from imagehost_core.pixels import colour
 from imagehost_core.pixels.colour import (
     MAX_PROFILE_STAGES,
     NormalizedImage,
@@ -18,7 +19,9 @@ from imagehost_core.pixels.colour import (
     normalize,
     to_srgb,
 )
+from imagehost_core.pixels.formats.png_colour import read_colour
 from imagehost_core.pixels.render import render
+from imagehost_core.pixels.resize import resize_to
 from imagehost_core.transform import ORIGIN, Plan, Size
 
 SRGB_TO_XYZ = ((0.4361, 0.2225, 0.0139), (0.3851, 0.7169, 0.0971), (0.1431, 0.0606, 0.7141))
@@ -181,3 +184,27 @@ def test_a_profile_with_unsupported_curves_leaves_the_colours_unchanged(factory:
     # Such a profile can be opened, but no transform can be built from it.
     broken = profile.replace(b"curv", b"nope")
     assert to_srgb(NormalizedImage(image, broken)).tobytes() == image.tobytes()
+
+
+@pytest.mark.parametrize(("gamma", "converted"), [(None, (20, 15)), (1.0, (40, 30))])
+def test_a_profile_with_the_tones_of_srgb_is_applied_to_what_is_resized(
+    factory: Any, monkeypatch: pytest.MonkeyPatch, gamma: float | None, converted: tuple[int, int]
+) -> None:
+    display_p3 = read_colour({b"cICP": bytes((12, 13, 0, 1))}, is_grey=False).profile
+    profile = display_p3 if gamma is None else factory.icc_profile(gamma=gamma)
+    # Of muted colours: those outside of sRGB are clipped before their mean or after it.
+    image = Image.blend(factory.photo(40, 30), Image.new("RGB", (40, 30), "grey"), 0.5)
+    sizes: list[tuple[int, int]] = []
+
+    def record(image: Image.Image, profile: bytes) -> Image.Image:
+        sizes.append(image.size)
+        return apply(image, profile)
+
+    apply = colour._apply_profile
+    monkeypatch.setattr(colour, "_apply_profile", record)
+    normalized = NormalizedImage(image, profile)
+    result = to_srgb(normalized, lambda image: resize_to(image, Size(20, 15)))
+    assert {(40, 30), (20, 15)} & set(sizes) == {converted}
+    expected = resize_to(to_srgb(normalized), Size(20, 15))
+    assert factory.difference(result, expected) < 0.5
+    assert factory.difference(resize_to(image, Size(20, 15)), expected) > 1

@@ -6,7 +6,9 @@ A master keeps its ICC profile; derivatives and variants are sRGB and have none.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from io import BytesIO
+from itertools import chain, product
 from typing import cast
 
 from attrs import frozen
@@ -59,11 +61,26 @@ def normalize(image: Image.Image) -> NormalizedImage:
     return NormalizedImage(rgb, profile if is_rgb else None)
 
 
-def to_srgb(normalized: NormalizedImage) -> Image.Image:
-    """Return the image converted from its profile to sRGB."""
+def to_srgb(
+    normalized: NormalizedImage, resize: Callable[[Image.Image], Image.Image] = lambda image: image
+) -> Image.Image:
+    """Return the image converted from its profile to sRGB, and resized.
+
+    The conversion is last where the profile has the tones of sRGB, as Display P3 has: the mean of linear
+    light is the same in both. For a whole photograph it would take a quarter of the time of an upload.
+    """
     image, profile = normalized.image, normalized.profile
-    if profile is None or _is_srgb(profile):
-        return image
+    if profile is None:
+        return resize(image)
+    of_greys, of_colours = _differences(profile)
+    if of_colours <= MAX_SRGB_DIFFERENCE:
+        return resize(image)
+    if of_greys <= MAX_SRGB_DIFFERENCE:
+        return _convert(resize(image), profile)
+    return resize(_convert(image, profile))
+
+
+def _convert(image: Image.Image, profile: bytes) -> Image.Image:
     if image.mode == "RGB":
         return _apply_profile(image, profile)
     converted = _apply_profile(image.convert("RGB"), profile)
@@ -132,17 +149,14 @@ def _apply_profile(image: Image.Image, data: bytes) -> Image.Image:
     return converted
 
 
-def _is_srgb(data: bytes) -> bool:
-    """Return whether a profile leaves a grid of RGB colours within `MAX_SRGB_DIFFERENCE`."""
+def _differences(profile: bytes) -> tuple[int, int]:
+    """Return the most, in 8-bit levels, by which a profile changes greys, and a grid of RGB colours."""
     # A power of 2.2 differs from sRGB in dark colours only.
-    levels = (0, 16, 64, 128, 191, 255)
-    grid = Image.frombytes(
-        "RGB",
-        (len(levels) ** 3, 1),
-        bytes(v for r in levels for g in levels for b in levels for v in (r, g, b)),
-    )
-    differences = ImageChops.difference(grid, _apply_profile(grid, data)).getextrema()
-    return max(high for _, high in cast("tuple[tuple[int, int], ...]", differences)) <= MAX_SRGB_DIFFERENCE
+    colours = product((0, 16, 64, 128, 191, 255), repeat=3)
+    samples = bytes(chain.from_iterable(chain(((level,) * 3 for level in range(256)), colours)))
+    grid = Image.frombytes("RGB", (len(samples) // 3, 1), samples)
+    changes = ImageChops.difference(grid, _apply_profile(grid, profile)).tobytes()
+    return max(changes[: 3 * 256]), max(changes[3 * 256 :])
 
 
 def drop_opaque_alpha(image: Image.Image) -> Image.Image:

@@ -15,6 +15,7 @@ from PIL import Image
 
 from imagehost_core.formats import FORMATS, Format
 from imagehost_core.jobs import COPY_QUALITY
+from imagehost_core.pixels.colour import NormalizedImage, to_srgb
 from imagehost_core.pixels.encode import MAX_SUBSAMPLED_PIXELS, encode
 from imagehost_core.pixels.quantisation import DERIVATIVE_LUMA, quality_options
 from imagehost_core.pixels.resize import resize_to
@@ -165,27 +166,32 @@ class ByteBudget:
         return ByteBudget(self.target - len(data), self.limit - len(data))
 
 
-def make_derivatives(image: Image.Image, sizes: Sequence[Size], budget: ByteBudget) -> Derivatives:
+def make_derivatives(
+    image: Image.Image, sizes: Sequence[Size], budget: ByteBudget, profile: bytes | None = None
+) -> Derivatives:
     """Downscale an image and encode its derivatives.
 
     A derivative that exceeds the limit is encoded again once, at a lower quality; if that is not enough, it
     is left out with all larger ones.
 
     Args:
-        image: The upright image in sRGB, in mode `RGB` or `RGBA`.
+        image: The upright image, in mode `RGB` or `RGBA`.
         sizes: The sizes of the derivatives, largest first.
         budget: The bytes of all derivatives together.
+        profile: The ICC profile of the image, or `None` for sRGB, which derivatives have.
     """
     encoding = AVIF if image.mode == "RGBA" else JPEG
-    downscaled = [image]
+    source = NormalizedImage(image, profile)
+    downscaled: list[Image.Image] = []
     for size in sizes:
         can_be_read = max(size.width, size.height) <= FORMATS[encoding.format].max_side
         if can_be_read and size.pixels <= image.width * image.height * encoding.max_pixels:
-            downscaled.append(resize_to(downscaled[-1], size))
-    has_copy = len(downscaled) > 1 and downscaled[1].size == image.size
-    larger = [Size(*smaller.size) for smaller in downscaled[1:]]
+            source = NormalizedImage(to_srgb(source, partial(resize_to, size=size)), None)
+            downscaled.append(source.image)
+    has_copy = bool(downscaled) and downscaled[0].size == image.size
+    larger = [Size(*smaller.size) for smaller in downscaled]
     encoded: list[EncodedDerivative] = []
-    for smaller in downscaled[:0:-1]:
+    for smaller in reversed(downscaled):
         share = budget.share(larger.pop(), larger)
         is_copy = smaller.size == image.size
         derivative = _encode_within(smaller, encoding, encoded, share, is_copy=is_copy, has_copy=has_copy)
@@ -193,7 +199,7 @@ def make_derivatives(image: Image.Image, sizes: Sequence[Size], budget: ByteBudg
             break
         budget = budget.after(derivative.data)
         encoded.append(derivative)
-    return Derivatives([(item.size, item.data) for item in reversed(encoded)], downscaled[-1])
+    return Derivatives([(item.size, item.data) for item in reversed(encoded)], to_srgb(source))
 
 
 def _predict_bytes(size: Size, smaller: EncodedDerivative) -> float:

@@ -43,9 +43,8 @@ def ingest(job: IngestJob, data: bytes) -> tuple[IngestResult, list[bytes]]:
 
 
 def _render_preview(upload: DecodedUpload, master: Master) -> Image.Image:
-    """Return the first frame in sRGB, without alpha where the master has none."""
-    image = upload.first_in_srgb()
-    return image if FORMATS[master.format].has_alpha else flatten_on_white(image)
+    """Return the first frame, without alpha where the master has none."""
+    return upload.first if FORMATS[master.format].has_alpha else flatten_on_white(upload.first)
 
 
 def _make_derivatives(
@@ -62,7 +61,7 @@ def _make_derivatives(
     sizes = () if has_none else _derivative_sizes(job, size)
     if not CODECS[master.format].keeps_large_derivatives:
         sizes = tuple(smaller for smaller in sizes if 5 * smaller.pixels <= 4 * size.pixels)
-    return make_derivatives(preview, sizes, budget)
+    return make_derivatives(preview, sizes, budget, upload.profile)
 
 
 def _derivative_sizes(job: IngestJob, size: Size) -> tuple[Size, ...]:

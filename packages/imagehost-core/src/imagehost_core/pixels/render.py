@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from math import nan
 
 from attrs import frozen
@@ -66,14 +67,9 @@ def orient(image: Image.Image, context: RenderContext) -> Image.Image:
     return apply_orientation(image, context.orientation)
 
 
-def convert_to_srgb(image: Image.Image, _context: RenderContext) -> Image.Image:
-    """Convert any mode and colour profile to 8-bit RGB or RGBA in sRGB."""
-    return to_srgb(normalize(image))
-
-
 def resize_and_crop(image: Image.Image, context: RenderContext) -> Image.Image:
-    """Resize in linear light, computing only what the crop keeps."""
-    return resize.resize_and_crop(image, context.job.plan)
+    """Resize in linear light, computing only what the crop keeps; from any mode and profile to 8-bit sRGB."""
+    return to_srgb(normalize(image), partial(resize.resize_and_crop, plan=context.job.plan))
 
 
 def pad(image: Image.Image, context: RenderContext) -> Image.Image:
@@ -94,7 +90,6 @@ def pad(image: Image.Image, context: RenderContext) -> Image.Image:
 
 PIPELINE: tuple[Step, ...] = (
     orient,
-    convert_to_srgb,
     resize_and_crop,
     pad,
 )
