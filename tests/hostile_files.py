@@ -84,8 +84,11 @@ def _png(part: bytes = b"", count: int = 0, *, pixels: bytes = b"", after: bool 
 
 
 def _zlib_bomb(size: int) -> bytes:
-    compressor = zlib.compressobj(9)
-    return b"".join(compressor.compress(bytes(2**20)) for _ in range(size >> 20)) + compressor.flush()
+    """Return `size` zeros, a multiple of 1 MiB, compressed: a block of 1 MiB, repeated (RFC 1950, 1951)."""
+    compressor = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
+    block = compressor.compress(bytes(2**20)) + compressor.flush(zlib.Z_FULL_FLUSH)
+    checksum = struct.pack(">HH", size % 65_521, 1)
+    return b"\x78\xda" + block * (size >> 20) + compressor.flush() + checksum
 
 
 # GIF.

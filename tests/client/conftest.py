@@ -23,6 +23,7 @@ import keyring.backends.fail
 import pytest
 from attrs import define, evolve, field
 from tests.animations import make_gif
+from tests.registered_routes import routes_registered_once
 
 from imagehost_client import AsyncClient, AsyncPager, Client, Pager
 from imagehost_client._base import BaseClient
@@ -142,6 +143,12 @@ class Caller:
             if isinstance(result, AsyncPager | AsyncIterator):
                 return [item async for item in result]
             return await result
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _routes_are_registered_once() -> Iterator[None]:
+    with routes_registered_once():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -180,9 +180,9 @@ def test_the_files_of_a_repeated_request_are_stored_once(kind: str, fault: str, 
             lambda: Client(server.url, token),
             (lambda: AsyncClient(server.url, token)) if kind == "async" else None,
         )
-        results = call(lambda client: client.upload_many(pngs(40), parallel=2))
-    assert widths(results) == list(range(1, 41))
-    assert sorted(image.width for image in stored_images(host)) == list(range(1, 41))
+        results = call(lambda client: client.upload_many(pngs(10), parallel=2))
+    assert widths(results) == list(range(1, 11))
+    assert sorted(image.width for image in stored_images(host)) == list(range(1, 11))
 
 
 # The calls of a request with several files, without a host.

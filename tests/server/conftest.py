@@ -5,23 +5,19 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from copy import copy
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import httpx2
 import pytest
 from argon2 import PasswordHasher
-from litestar import Litestar
-from litestar.datastructures import State
-from litestar.events import SimpleEventEmitter
-from litestar.handlers import HTTPRouteHandler
+from tests.registered_routes import routes_registered_once
 from tests.waiting import PATIENCE
 
-from imagehost_core import ImageHost
+from imagehost_core import ImageHost, context
 from imagehost_core.models import ALL_SCOPES
 from imagehost_core.settings import Settings
-from imagehost_core.testing import make_image
+from imagehost_core.testing import make_image, shared_executor
 from imagehost_server.testing import RunningServer, environment, running
 
 NO_LIMITS = {
@@ -56,28 +52,7 @@ def hash_quickly(password: str) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _routes_are_registered_once() -> Iterator[None]:
-    """Make applications in this process copies of one with the same routes, whose registration takes 0.2 s.
-
-    Only the state and the lifespan differ.
-    """
-    registered: dict[tuple[str | None, ...], Litestar] = {}
-
-    def create(
-        handlers: Sequence[HTTPRouteHandler], *, state: State, lifespan: Any, **options: Any
-    ) -> Litestar:
-        names = tuple(handler.name for handler in handlers)
-        if names not in registered:
-            registered[names] = Litestar(handlers, **options)
-        app = copy(registered[names])
-        app.state = state
-        app._lifespan_managers = lifespan
-        app.event_emitter = SimpleEventEmitter(())
-        app.asgi_router = copy(app.asgi_router)
-        app.asgi_router.app = app
-        return app
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("imagehost_server.app.Litestar", create)
+    with routes_registered_once():
         yield
 
 
@@ -85,6 +60,12 @@ def _routes_are_registered_once() -> Iterator[None]:
 def imagehost() -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command line."""
     return run
+
+
+@pytest.fixture
+def shared_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the commands that a test runs in its process use the worker of `open_host`."""
+    monkeypatch.setattr(context, "_new_executor", lambda *_: nullcontext(shared_executor()))
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,8 +20,6 @@ from imagehost_server.auth.passwords import verify_password
 from imagehost_server.cli.bootstrap import create_initial_credentials
 from imagehost_server.cli.main import main
 from imagehost_server.settings import load
-
-Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def run(data: Path, *args: str, stdin: str = "", status: int = 0) -> str:
@@ -215,17 +211,17 @@ def test_an_account_is_deleted_with_all_its_images_after_confirmation(data: Path
     assert "unknown" in run(data, "users", "delete", "unknown", "--yes", status=1)
 
 
-def test_keys_create_prints_only_the_token_of_a_key_with_the_named_scopes(data: Path, imagehost: Cli) -> None:
+def test_keys_create_prints_only_the_token_of_a_key_with_the_named_scopes(data: Path) -> None:
     flags = ("--name", "phone", "--scope", "images:read", "--scope", "albums:read")
-    token = imagehost("keys", "create", "--user", "admin", "--data", data, *flags).stdout
+    token = run(data, "keys", "create", "--user", "admin", *flags)
     assert re.fullmatch(r"ihk_[0-9A-Za-z]{36}\n", token)
     with open_host(data) as host:
         principal = host.authenticate(token.strip())
         (key,) = host.keys.list(owner="admin")
     assert {scope.value for scope in principal.scopes} == {"images:read", "albums:read"}
     assert key.name == "phone"
-    unknown = imagehost("keys", "create", "--user", "unknown", "--data", data, check=False)
-    assert (unknown.returncode, unknown.stdout) == (1, "")
+    unknown = CliRunner().invoke(main, ["keys", "create", "--user", "unknown", "--data", str(data)])
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
 
 
 @pytest.mark.parametrize(

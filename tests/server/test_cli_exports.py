@@ -13,6 +13,8 @@ from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main
 
+pytestmark = pytest.mark.usefixtures("shared_worker")
+
 
 def run(data: Path, *arguments: str, status: int = 0) -> str:
     result = CliRunner().invoke(main, [*arguments, "--data", str(data)])

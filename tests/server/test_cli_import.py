@@ -7,20 +7,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from tests.open_host import open_host
 from tests.subcommands import subcommands
 
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main
 
-Command = Callable[..., CompletedProcess[str]]
+pytestmark = pytest.mark.usefixtures("shared_worker")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["import", *map(str, arguments)])
 
 
 @pytest.fixture
@@ -42,10 +44,10 @@ def photos(tmp_path: Path) -> Path:
 
 
 def test_a_directory_is_imported_and_what_is_not_taken_is_printed(
-    imagehost: Command, data: Path, photos: Path, tmp_path: Path
+    data: Path, photos: Path, tmp_path: Path
 ) -> None:
     mapping = tmp_path / "mapping.csv"
-    result = imagehost("import", photos, "--data", data, "--public", "--mapping", mapping)
+    result = run(photos, "--data", data, "--public", "--mapping", mapping)
     assert result.stdout.splitlines() == [
         "omitted: photos/notes.txt: not a JPEG, PNG, WebP or GIF",
         "2 imported, 0 unchanged, 1 omitted, 0 failed",
@@ -58,7 +60,7 @@ def test_a_directory_is_imported_and_what_is_not_taken_is_printed(
     assert {row["image_id"] for row in rows} == images.keys()
     assert all(row["url"].endswith(f"/img/{row['image_id']}") for row in rows)
     assert all(image.is_public for image in images.values())
-    again = imagehost("import", photos, "--data", data)
+    again = run(photos, "--data", data)
     assert again.stdout.splitlines()[-1] == "0 imported, 2 unchanged, 1 omitted, 0 failed"
 
 
@@ -82,10 +84,10 @@ def test_any_filename_is_imported_and_printed_on_one_line(
     assert b"photos/caf\xe9.png," in mapping.read_bytes()
 
 
-def test_json_has_an_object_per_file_and_the_counts(imagehost: Command, data: Path, photos: Path) -> None:
+def test_json_has_an_object_per_file_and_the_counts(data: Path, photos: Path) -> None:
     (photos / "broken.png").write_bytes(make_image(8, 8)[:60])
-    result = imagehost("import", photos, "--data", data, "--json", check=False)
-    assert result.returncode == 1
+    result = run(photos, "--data", data, "--json")
+    assert result.exit_code == 1
     *entries, counts = map(json.loads, result.stdout.splitlines())
     assert counts == {"counts": {"imported": 2, "unchanged": 0, "omitted": 1, "failed": 1}}
     by_source = {entry["source"]: entry for entry in entries}

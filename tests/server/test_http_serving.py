@@ -234,9 +234,9 @@ def test_stalled_bodies_time_out_while_others_are_served(tmp_path: Path, no_limi
 # The other commands.
 
 
-def test_config_prints_every_setting_and_its_source(tmp_path: Path, imagehost: Cli) -> None:
+def test_config_prints_every_setting_and_its_source(tmp_path: Path) -> None:
     tmp_path.joinpath("imagehost.toml").write_text("[limits]\nquota_bytes = 7\n", encoding="utf-8")
-    lines = imagehost("config", "--data", tmp_path).stdout.splitlines()
+    lines = CliRunner().invoke(main, ["config", "--data", str(tmp_path)]).stdout.splitlines()
     assert "quota_bytes = 7  # imagehost.toml" in lines
     assert "workers = 1  # default" in lines
     assert 'base_url = "http://127.0.0.1:8000/v1"  # server.host and server.port' in lines

@@ -61,12 +61,12 @@ ESCAPES = [
 
 
 @linux
-@pytest.mark.parametrize(("action", "without", "within"), ESCAPES)
-def test_the_sandbox_denies_what_works_without_it(
-    action: str, without: str, within: str, make_executor: MakeExecutor, run_task: RunTask
-) -> None:
-    assert run_task(make_executor(limits=OPEN), action) == without
-    assert run_task(make_executor(), action) == within
+def test_the_sandbox_denies_what_works_without_it(make_executor: MakeExecutor, run_task: RunTask) -> None:
+    unrestricted = make_executor(limits=OPEN)
+    sandboxed = make_executor()
+    for action, without, within in ESCAPES:
+        assert run_task(unrestricted, action) == without, action
+        assert run_task(sandboxed, action) == within, action
 
 
 @linux
