@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import attrs
 import pytest
+from tests.open_host import open_host
 from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost, utc_now
@@ -96,7 +97,7 @@ def test_a_refused_upload_is_measured_with_the_code_of_its_error(host: ImageHost
 
 def test_a_rolled_back_transaction_is_measured_as_such(tmp_path: Path, recorder: Recorder) -> None:
     settings = Settings(base_url="https://img.example/v1", limits=LimitSettings(quota_bytes=10))
-    with ImageHost.open(tmp_path / "data", settings=settings, observe=recorder) as host:
+    with open_host(tmp_path / "data", settings=settings, observe=recorder) as host:
         recorder.measurements.clear()
         with pytest.raises(InsufficientStorageError):
             host.upload(make_image(), owner="admin")
@@ -175,9 +176,10 @@ def test_each_attempt_of_a_webhook_is_measured(host: ImageHost, recorder: Record
     assert recorder.of(DeliveryAttempted) == [DeliveryAttempted(True, 1.5), DeliveryAttempted(False, 0.02)]
 
 
-def test_garbage_collection_measures_the_variant_cache(host: ImageHost, recorder: Recorder) -> None:
-    host.render(host.upload(make_image(64, 48), owner="admin"), "w=20")
-    host.maintenance.collect_garbage()
+def test_garbage_collection_measures_the_variant_cache(tmp_path: Path, recorder: Recorder) -> None:
+    with open_host(tmp_path / "data", settings=SETTINGS, observe=recorder) as host:
+        host.render(host.upload(make_image(64, 48), owner="admin"), "w=20")
+        host.maintenance.collect_garbage()
     (swept,) = recorder.of(VariantsSwept)
     assert swept.stored_bytes > 0
     assert recorder.of(VariantsEvicted) == []
@@ -185,12 +187,12 @@ def test_garbage_collection_measures_the_variant_cache(host: ImageHost, recorder
 
 def test_evicted_variants_are_measured_with_their_bytes(tmp_path: Path, recorder: Recorder) -> None:
     settings = attrs.evolve(SETTINGS, delivery=DeliverySettings(memory_cache_bytes=0, variants_per_image=2))
-    with ImageHost.open(tmp_path / "data", settings=settings, observe=recorder) as host:
+    with open_host(tmp_path / "data", settings=settings, observe=recorder) as host:
         image = host.upload(make_image(64, 48), owner="admin")
         sizes = {width: len(host.render(image, f"w={width}").data) + 16 for width in (20, 21, 22)}
     assert recorder.of(VariantsEvicted) == [VariantsEvicted("image", 1, sizes[20])]
     no_cache = attrs.evolve(SETTINGS, delivery=DeliverySettings(disk_cache_bytes=0))
-    with ImageHost.open(tmp_path / "data", settings=no_cache, observe=recorder) as host:
+    with open_host(tmp_path / "data", settings=no_cache, observe=recorder) as host:
         host.maintenance.collect_garbage()
     assert recorder.of(VariantsEvicted)[1:] == [VariantsEvicted("cache", 2, sizes[21] + sizes[22])]
     assert recorder.of(VariantsSwept)[-1].stored_bytes == 0
@@ -201,7 +203,7 @@ def test_each_request_of_a_cache_purge_is_measured_and_the_images_that_wait_are_
 ) -> None:
     clock = FrozenClock()
     settings = attrs.evolve(SETTINGS, purge=PurgeSettings(url="https://cache.example.com/{tag}"))
-    with ImageHost.open(tmp_path / "data", settings=settings, clock=clock, observe=recorder) as host:
+    with open_host(tmp_path / "data", settings=settings, clock=clock, observe=recorder) as host:
         for _ in range(2):
             host.images.delete(host.upload(make_image(8, 8), owner="admin"))
         clock.advance(seconds=90)
