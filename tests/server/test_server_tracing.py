@@ -21,7 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode, format_span_id, format_tra
 from tests.open_host import open_host
 from tests.server.in_process import serving
 from tests.spans import AwaitedSpans, recording
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
@@ -185,8 +185,8 @@ def test_a_response_that_is_cut_off_is_an_error_of_the_span() -> None:
 
 
 @contextmanager
-def access_log(log_format: str) -> Iterator[io.StringIO]:
-    """Yield the access log, in a format."""
+def access_log(log_format: str, requests: int = 1) -> Iterator[io.StringIO]:
+    """Yield the access log, in a format, of so many requests; the line follows the response."""
     stream = io.StringIO()
     handler, logger = logging.StreamHandler(stream), logging.getLogger("imagehost.access")
     handler.setFormatter(FORMATTERS[log_format]())
@@ -195,6 +195,7 @@ def access_log(log_format: str) -> Iterator[io.StringIO]:
     logger.setLevel(logging.INFO)
     try:
         yield stream
+        wait_until(lambda: stream.getvalue().count("\n") >= requests)
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
@@ -209,7 +210,7 @@ def test_log_lines_have_the_identifiers_of_the_span(client: httpx2.Client) -> No
     with access_log("line") as log:
         span_of(client.get("/v1/images", headers=PARENT))
     assert f" trace_id={TRACE_ID} span_id=" in log.getvalue()
-    with access_log("line") as log:
+    with access_log("line", requests=2) as log:
         client.get("/healthz")
         span_of(client.get("/v1/images"))
     probe, request = log.getvalue().splitlines()
