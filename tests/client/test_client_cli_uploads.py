@@ -27,8 +27,8 @@ from imagehost_client._cli import uploads
 from imagehost_client._cli.albums import album_id_in
 from imagehost_client._cli.connection import CommandContext
 from imagehost_client._cli.errors import CONTENTS, ExitStatus, batch_status, describe_content, exit_status
+from imagehost_client._cli.folder_watch import FolderWatch
 from imagehost_client._cli.output import copy_to_clipboard
-from imagehost_client._cli.uploads import FolderWatch
 from imagehost_client.testing import FakeImageHost, make_png
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from imagehost_core import Album, Event, ImageHost, NotFoundError, ValidationError
 from imagehost_core.events import AlbumUpdated
-from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST
+from imagehost_core.services.album_rules import MAX_ALBUM_NAME
+from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
 from imagehost_core.testing import make_image
 from imagehost_core.uploads import MAX_DESCRIPTION, has_visible_character
 

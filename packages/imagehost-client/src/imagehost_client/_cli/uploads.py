@@ -1,4 +1,4 @@
-"""The command `upload`: files, folders, patterns and standard input; and folders that it watches."""
+"""The command `upload`: files, folders, patterns and standard input."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Unpack
 
 import click
-from attrs import define, field, frozen
+from attrs import define, field
 
 from imagehost_client._batches import FATAL_ERRORS, UploadResult
 from imagehost_client._calls.uploads import MAX_FILES_PER_REQUEST
@@ -28,6 +28,7 @@ from imagehost_client._cli.errors import (
     exit_status,
     find_hint,
 )
+from imagehost_client._cli.folder_watch import FolderWatch, watch
 from imagehost_client._cli.options import POSITIVE, QUALITY, Command, choices, flag, switch_options
 from imagehost_client._cli.output import Console, copy_to_clipboard, counted
 from imagehost_client._cli.progress import ProgressBar
@@ -45,81 +46,6 @@ from imagehost_client.errors import (
 from imagehost_client.files import expand_sources, has_place, open_file
 from imagehost_client.models import Image
 from imagehost_client.uploads import UploadInterrupted
-
-LOOK_SECONDS = 1.0
-"""The time between two looks at the folders, in seconds."""
-
-
-@frozen
-class Version:
-    """The state of a file: another one means that it was changed."""
-
-    size: int
-    modified: int
-
-
-@define
-class FolderWatch:
-    """The images in folders and their subfolders, of which only new ones are returned.
-
-    A file is complete when two consecutive looks find it unchanged, so that a file is not read while another
-    program writes it.
-
-    Attributes:
-        folders: The folders.
-    """
-
-    folders: tuple[Path, ...]
-    _known: dict[Path, Version] = field(factory=dict)
-    _last: dict[Path, Version] = field(factory=dict)
-
-    def ignore_existing(self) -> None:
-        """Regard the images that are there now as known."""
-        self._known = self._look()
-
-    def look(self) -> list[Path]:
-        """Return the images that are complete, and are new or changed since they were returned."""
-        found = self._look()
-        complete = [
-            path
-            for path, version in found.items()
-            if version.size and self._last.get(path) == version and self._known.get(path) != version
-        ]
-        self._known = {path: version for path, version in self._known.items() if path in found}
-        self._known |= {path: found[path] for path in complete}
-        self._last = found
-        return complete
-
-    def retry(self, paths: Iterable[Path]) -> None:
-        """Return these images again at the next look."""
-        for path in paths:
-            self._known.pop(path, None)
-
-    def _look(self) -> dict[Path, Version]:
-        versions = {}
-        for path in expand_sources(list(self.folders)):
-            assert isinstance(path, Path)
-            try:
-                status = path.stat()
-            except OSError:
-                continue  # deleted meanwhile
-            versions[path] = Version(status.st_size, status.st_mtime_ns)
-        return versions
-
-
-def watch(folders: FolderWatch, wait: Callable[[float], object]) -> Iterator[list[Path]]:
-    """Return the new images of each look that found some, without end.
-
-    Args:
-        folders: The folders.
-        wait: A function that waits for seconds.
-    """
-    while True:
-        images = folders.look()
-        if images:
-            yield images
-        wait(LOOK_SECONDS)
-
 
 NOT_ATTEMPTED = "not attempted"
 

@@ -13,7 +13,7 @@ from imagehost_core.errors import FieldError, ValidationError, quote_value
 from imagehost_core.formats import Format
 from imagehost_core.ids import AccountId, parse_album_id
 from imagehost_core.models import Image
-from imagehost_core.services.albums import require_album
+from imagehost_core.services.album_rules import require_album
 from imagehost_core.uploads import clean_filename, description_errors, with_extension
 
 CHANGEABLE = ("album_id", "description", "is_public", "filename")

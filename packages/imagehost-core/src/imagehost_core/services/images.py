@@ -39,7 +39,7 @@ from imagehost_core.models import (
     SignedImageUrl,
     SignedUrl,
 )
-from imagehost_core.services.albums import find_leaving, record_membership_change, require_album
+from imagehost_core.services.album_rules import find_leaving, record_membership_change, require_album
 from imagehost_core.services.deletion import ImageDeleter
 from imagehost_core.services.image_changes import PUBLISHES, apply_changes, validate_changes
 from imagehost_core.services.image_lists import ImageLists

@@ -34,7 +34,7 @@ from imagehost_core.jobs import IngestJob, IngestResult
 from imagehost_core.limits import account_key, require_quota
 from imagehost_core.models import Account, Album, Image
 from imagehost_core.observer import UploadEnded
-from imagehost_core.services.albums import require_album
+from imagehost_core.services.album_rules import require_album
 from imagehost_core.services.idempotency import ResultRecorder
 from imagehost_core.services.references import AlbumRef, Owner, get_account
 from imagehost_core.services.unit_of_work import UnitOfWork, UnitOfWorkFactory

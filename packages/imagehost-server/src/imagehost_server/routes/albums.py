@@ -24,7 +24,8 @@ from imagehost_core.models import (
     Scope,
 )
 from imagehost_core.resources import AlbumRecord
-from imagehost_core.services.albums import MAX_ALBUM_NAME, MAX_IMAGES_PER_REQUEST
+from imagehost_core.services.album_rules import MAX_ALBUM_NAME
+from imagehost_core.services.albums import MAX_IMAGES_PER_REQUEST
 from imagehost_core.services.idempotency import IdempotentRequest
 from imagehost_core.services.keys import expiry_errors
 from imagehost_core.uploads import BOOLEANS
