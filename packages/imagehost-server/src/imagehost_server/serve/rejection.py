@@ -75,8 +75,8 @@ class Rejection:
     scope: HTTPScope
     started: float
 
-    def response(self, security: RequestMiddleware) -> RawResponse:
-        """Write the line of the access log, and return the response with which the connection ends.
+    def log(self, security: RequestMiddleware) -> RawResponse:
+        """Count and log the request, and return the response with which the connection ends.
 
         Args:
             security: Assigns the request id, and has the access log.
@@ -96,8 +96,9 @@ class Rejection:
             self.method, UNROUTED, response.status, seconds, 0, len(response.body), request_id
         )
         fields = access_fields(state)
-        log = security.access_log
-        log.request(self.method, self.path, ip_address, response.status, request_id, seconds, **fields)
+        security.access_log.request(
+            self.method, self.path, ip_address, response.status, request_id, seconds, **fields
+        )
         return RawResponse(
             response.status, response.body, (*response.headers, *headers, ("connection", "close"))
         )
@@ -109,7 +110,7 @@ class Rejection:
             security: Assigns the request id, and has the access log.
             default_headers: The headers that the HTTP server adds to all responses, such as `Date`.
         """
-        response = self.response(security)
+        response = self.log(security)
         defaults = ((name.decode(), value.decode()) for name, value in default_headers)
         headers = (*defaults, *response.headers, ("content-length", f"{len(response.body)}"))
         lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
@@ -140,4 +141,4 @@ async def send_error(
     """Respond with an error, in place of the application."""
     request = cast("HTTPScope", scope)
     rejection = Rejection(error, request["method"], request["path"], request, time.perf_counter())
-    await rejection.response(security).send(send)
+    await rejection.log(security).send(send)

@@ -20,7 +20,7 @@ from imagehost_server.web.redirects import see_other
 from imagehost_server.web.request import WebRequest
 from imagehost_server.web.user_agents import describe_user_agent
 
-LISTED = 100
+MAX_LISTED = 100
 """The number of sessions and keys that the page lists: the newest."""
 PRESETS: dict[str, frozenset[Scope]] = {
     "upload": frozenset({Scope.IMAGES_WRITE}),
@@ -104,9 +104,9 @@ async def _show(
             "allowed": size_text(record.quota.bytes, request.texts) if record.quota.bytes else "",
             "sessions": [
                 (session, describe_user_agent(session.user_agent))
-                for session in host.sessions.list(owner=account, per_page=LISTED)
+                for session in host.sessions.list(owner=account, per_page=MAX_LISTED)
             ],
-            "keys": host.keys.list(owner=account, per_page=LISTED).items,
+            "keys": host.keys.list(owner=account, per_page=MAX_LISTED).items,
         }
 
     return request.render(

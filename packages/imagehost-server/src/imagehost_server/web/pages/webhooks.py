@@ -17,7 +17,7 @@ from imagehost_server.web.page import page
 from imagehost_server.web.redirects import see_other
 from imagehost_server.web.request import WebRequest
 
-LISTED = 100
+MAX_LISTED = 100
 """The most webhooks of an account."""
 DELIVERIES_PER_PAGE = 50
 PATH = "/settings/webhooks"
@@ -101,7 +101,7 @@ async def retry_delivery(
 
 
 async def _show_all(request: WebRequest, *, failure: ImageHostError | None = None) -> Response[Any]:
-    listed = await request.call(request.host.webhooks.list, per_page=LISTED)
+    listed = await request.call(request.host.webhooks.list, per_page=MAX_LISTED)
     return request.render(
         "webhooks.html",
         events=list(EVENT_TYPES),
