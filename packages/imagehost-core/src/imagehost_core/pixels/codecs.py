@@ -20,7 +20,7 @@ from imagehost_core.pixels.resize import RESAMPLER
 
 log = logging.getLogger(__name__)
 
-PIPELINE_VERSION = 14
+PIPELINE_VERSION = 15
 """Incremented whenever the same job produces other bytes than before, so that every ETag changes."""
 
 CODECS: dict[Format, Codec] = {
