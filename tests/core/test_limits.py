@@ -25,6 +25,7 @@ from imagehost_core.limits import (
     RateLimitPolicy,
     Window,
     decide,
+    may_take,
     require_file_count,
     require_file_size,
     require_quota,
@@ -247,3 +248,17 @@ def test_the_details_of_a_refused_request_of_several_counts_name_how_many_were_l
     decision = decide((Window("ids_per_minute", MINUTE, 1_000, "ids"),), {"ids_per_minute": 950}, NOW, 100)
     with pytest.raises(RateLimitError, match="1000 ids for ids_per_minute but received 100 more when 50"):
         decision.raise_if_refused(NOW)
+
+
+@given(st.integers(1, 60), st.integers(1, 4), st.lists(st.integers(0, 5), max_size=200))
+def test_nobody_holds_more_than_others_leave_free_so_that_the_next_one_finds_a_place(
+    places: int, share: int, takers: list[int]
+) -> None:
+    held = Counter[int]()
+    for taker in takers:
+        free = places - held.total()
+        if may_take(held[taker], free, share):
+            held[taker] += 1
+            assert share * (held[taker] - 1) < free
+    if len(held) < places / share:
+        assert may_take(0, places - held.total(), share)

@@ -325,3 +325,17 @@ def require_quota(used: int, more: int, quota: int, received: int | None = None)
         expected = f"at most {max(0, quota - used)} bytes more"
         size = f"{more if received is None else received} bytes"
         raise InsufficientStorageError.of("the account's quota", expected, size)
+
+
+def may_take(held: int, free: int, share: int = 1) -> bool:
+    """Return whether one that holds places may take another: nobody holds more than what others leave free.
+
+    So one holds at most half of all places, two hold a third each, and the next one always finds a place,
+    however long the others keep theirs (a dynamic threshold, Choudhury and Hahne, 1998).
+
+    Args:
+        held: The places that it holds.
+        free: The places that nobody holds.
+        share: It holds at most one in this number of the free places, instead of as many.
+    """
+    return share * held < free

@@ -14,6 +14,7 @@ import anyio
 from anyio import CapacityLimiter, Event, WouldBlock, fail_after, to_thread
 
 from imagehost_core.errors import UnavailableError
+from imagehost_core.limits import may_take
 from imagehost_core.settings import RenderingSettings
 
 P = ParamSpec("P")
@@ -119,8 +120,7 @@ class ThreadLimiter:
 class SharedThreadLimiter:
     """A limited number of threads for one kind of work of several owners, without a queue.
 
-    A call gets a thread if its owner holds fewer than are free. So one owner holds at most half of them, two
-    hold at most a third each, and so on: another owner finds a free one, however long these keep theirs.
+    A call gets a thread if its owner holds fewer than are free (`may_take`).
 
     Args:
         threads: The number of threads.
@@ -143,7 +143,7 @@ class SharedThreadLimiter:
         Raises:
             UnavailableError: The owner holds as many threads as are free.
         """
-        if self._held[owner] >= self._free:
+        if not may_take(self._held[owner], self._free):
             raise UnavailableError(
                 "expected fewer requests of this kind from one account at a time",
                 retry_after=THREADS_RETRY_SECONDS,
@@ -162,8 +162,8 @@ class SharedThreadLimiter:
 class FairQueue(Generic[T]):
     """A limited queue of items of owners and their clients: owners take turns, and so do an owner's clients.
 
-    An item gets a place if its owner leaves more of them free than its client holds. So one owner holds at
-    most half of them, two hold at most a third each, and so on; and another client of theirs finds one.
+    An item gets a place if its owner leaves more of them free than its client holds (`may_take`): another
+    owner finds one, and so does another client of this owner.
 
     Args:
         places: The most items.
@@ -177,7 +177,7 @@ class FairQueue(Generic[T]):
         """Add an item, and return whether there was a place."""
         clients = self._owners.get(owner, OrderedDict())
         items = clients.get(client, deque())
-        if self._free - sum(map(len, clients.values())) <= len(items):
+        if not may_take(len(items), self._free - sum(map(len, clients.values()))):
             return False
         self._free -= 1
         self._owners.setdefault(owner, clients).setdefault(client, items).append(item)

@@ -1,10 +1,8 @@
 """The order of due deliveries: attempts in progress of a sender are shared between accounts.
 
 An account with fewer attempts in progress comes first, and within it a webhook with fewer. One account
-has at most a quarter of a sender's attempts, two have a fifth each, and so on: an account starts
-another only while three times its attempts are fewer than those that are free (a dynamic threshold,
-Choudhury and Hahne, 1998). So another account's event finds a free one, however long the endpoints of
-these take to respond.
+has at most a quarter of a sender's attempts, two have a fifth each, and so on (`may_take`). So another
+account's event finds a free one, however long the endpoints of these take to respond.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from collections.abc import Iterable, Mapping, Set
 from attrs import evolve, frozen
 
 from imagehost_core.ids import AccountId, DeliveryId, WebhookId
+from imagehost_core.limits import may_take
 
 MAX_IN_FLIGHT_PER_WEBHOOK = 8
 """Attempts to one webhook at a time, of all senders."""
@@ -48,7 +47,7 @@ class SenderLoad:
 
     def may_start(self, account_id: AccountId) -> bool:
         """Return whether the sender may start an attempt of an account."""
-        return FREE_SHARE * self.count_of(account_id) < self.free
+        return may_take(self.count_of(account_id), self.free, FREE_SHARE)
 
     def with_attempt(self, account_id: AccountId) -> SenderLoad:
         """Return the load with one attempt of an account more."""

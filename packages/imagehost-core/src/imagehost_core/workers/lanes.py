@@ -2,8 +2,7 @@
 
 - In each lane the flows take turns, one request each (round robin). A flow is an account or a client: its
   requests queue behind each other, and not behind those of others.
-- A lane is full for a flow that has as many requests in it as there are free places. So one flow takes half
-  of the lane at most, two take a third each, and the next one always finds a place.
+- A lane is full for a flow that has as many requests in it as there are free places (`may_take`).
 - A request that would not get its turn before its deadline, by the mean duration of the lane's recent tasks,
   is rejected at once.
 - Of the requests with the same key one runs, when any of them has its turn. The others wait for its result.
@@ -20,6 +19,7 @@ from itertools import chain
 from attrs import frozen
 
 from imagehost_core.errors import UnavailableError
+from imagehost_core.limits import may_take
 
 INITIAL_SECONDS = 0.1, 0.5
 """The mean durations of light and of heavy tasks before any has ended."""
@@ -166,9 +166,8 @@ class Lanes:
 
     def _require_place(self, request: WorkerRequest, own: int, free: int) -> None:
         tasks = self.count(request.lane)
-        waiting = max(0, tasks - free)
-        own_waiting = max(0, own - free)
-        if tasks >= free and own_waiting >= self._places - waiting:
+        places = self._places - max(0, tasks - free)
+        if tasks >= free and not may_take(max(0, own - free), places):
             raise UnavailableError(
                 f"expected at most {self._places} requests to wait for a worker, and of one account or "
                 "client as many as others leave free",
