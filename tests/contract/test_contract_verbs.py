@@ -31,7 +31,7 @@ DIFFERENCES = {
     "a server that embeds the host has the query and the options of a request, admits it and records it": """
         admit= public= idempotency= params= options= accounts.create_first images.delete_signed
         images.get_deletable images.sign_deletion images.signing_key keys.authenticate
-        keys.authenticate_cached keys.create_first
+        keys.authenticate_cached keys.create_first sessions.is_known_client
     """,
     "webhooks are sent by the host": """
         subscribe webhooks.delivery webhooks.delete_expired webhooks.is_any_due webhooks.lease

@@ -185,3 +185,12 @@ def test_a_collector_raises_what_it_caught_and_added_together() -> None:
 def test_a_collector_does_not_catch_errors_of_other_classes() -> None:
     with pytest.raises(ConflictError), ErrorCollector().catch():
         raise ConflictError("a conflict")
+
+
+def test_an_error_names_each_of_its_fields_once() -> None:
+    names = ["quality", "album_id", "quality"]
+    assert ValidationError(errors=[FieldError(name, "1", "2") for name in names]).fields == (
+        "quality",
+        "album_id",
+    )
+    assert NotFoundError("expected one").fields == ()

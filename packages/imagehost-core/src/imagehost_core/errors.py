@@ -128,6 +128,11 @@ class ImageHostError(Exception):
         """Return the error of one invalid parameter, field or file."""
         return cls(errors=[FieldError(name, expected, received)])
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The parameters and files that `errors` names, in its order."""
+        return tuple(dict.fromkeys(error.name for error in self.errors))
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.__dict__.copy(), self.args)
 
