@@ -238,6 +238,24 @@ def test_a_page_of_the_list_that_comes_after_a_deletion_shows_none_of_its_images
     assert page.inner_text("#total") == "0 images"
 
 
+def test_a_list_loads_no_images_while_all_of_it_is_leaving(tab: Watched) -> None:
+    page = tab.page
+    page.keyboard.press("Control+a")
+    page.locator(".selection strong.count", has_text="100 selected").wait_for()
+    page.wait_for_load_state("networkidle")
+    held: list[Route] = []
+    page.route("**/v1/images", lambda route: held.append(route), times=1)
+    page.select_option("[data-choice=album]", "")
+    with page.expect_request("**/v1/images"):
+        page.click("[data-action=album]")
+    requests = len(tab.requests)
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert [url for url in tab.requests[requests:] if "cursor=" in url] == []
+    held[0].abort()
+    load_all(page)
+
+
 def test_images_far_from_the_window_are_not_in_memory_and_come_back(tab: Watched) -> None:
     page = tab.page
     first = page.locator("#grid img").first

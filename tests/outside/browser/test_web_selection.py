@@ -146,6 +146,20 @@ def test_images_of_an_album_are_published_and_moved(tab: Watched, client: httpx2
     assert count_in(client, album) == COUNT - 2
 
 
+@pytest.mark.parametrize(("shown", "left"), [("", COUNT), ("true", COUNT - 1), ("false", 0)])
+def test_an_image_that_becomes_private_leaves_a_list_only_if_its_filter_says_so(
+    tab: Watched, origin: str, album: int, shown: str, left: int
+) -> None:
+    page = tab.page
+    # The form of the filters sends empty ones too.
+    page.goto(f"{origin}/images?q=&is_public={shown}&album_id={album}")
+    if left:
+        page.locator("#grid input").nth(0).click()
+        page.click("text=Make private")
+        page.locator("#outcome", has_text="Done").wait_for()
+    assert page.locator("#grid li[data-id]").count() == left
+
+
 def test_a_deletion_is_undone_or_sent_after_some_seconds(
     tab: Watched, client: httpx2.Client, album: int
 ) -> None:

@@ -16,6 +16,20 @@ function hideWhileMoved(...elements) {
   requestAnimationFrame(() => requestAnimationFrame(() => setVisibility("")));
 }
 
+/** Ends when no images are leaving the list. */
+function untilIdle(container) {
+  return new Promise((resolve) => {
+    const observer = new MutationObserver(check);
+    observer.observe(container, { attributeFilter: ["aria-busy"] });
+    check();
+    function check() {
+      if (container.ariaBusy === "true") return;
+      observer.disconnect();
+      resolve();
+    }
+  });
+}
+
 async function fetchPage(url, status, texts) {
   status.textContent = texts.loading;
   const onWait = (seconds) => (status.textContent = texts.waiting.replace("{seconds}", seconds));
@@ -73,6 +87,7 @@ export async function scrollEndlessly(container, texts) {
       // The first entry may be of a place that the link has left since.
       if (!entries.at(-1).isIntersecting) return;
       observer.disconnect();
+      await untilIdle(container);
       try {
         // An observer reports changes only: observing again reports where the link is now.
         if (append(await fetchPage(link.href, status, texts))) observer.observe(link);

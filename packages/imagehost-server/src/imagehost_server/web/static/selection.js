@@ -230,6 +230,13 @@ function start() {
     }
   }
 
+  /** Changes images that leave the list; meanwhile it loads no others in their place, which may leave it too. */
+  async function changeAndRemove(...parameters) {
+    grid.ariaBusy = "true";
+    await change(...parameters);
+    grid.ariaBusy = null;
+  }
+
   const deletion = deferDeletion(request, {
     remove: (item) => remove(item.dataset.id, item),
     describe: (count) => counted("deleted", count),
@@ -245,7 +252,7 @@ function start() {
       return deletion.begin(leaving);
     }
     if (!confirm(say("delete_question", { count: formatted(leaving.length) }))) return;
-    change("POST", "/images/delete", {}, remove);
+    changeAndRemove("POST", "/images/delete", {}, remove);
   }
 
   function remove(id, item) {
@@ -257,11 +264,15 @@ function start() {
     const count = --total.dataset.count;
     total.textContent = counted("count", formatted(count));
   }
-  const setPublic = (isPublic) =>
-    change("PATCH", "/images", { is_public: isPublic }, (id, item, result) => {
-      if (result === "not_found" || location.search.includes("is_public=")) remove(id, item);
+
+  function setPublic(isPublic) {
+    const shown = new URLSearchParams(settings.dataset.query).get("is_public") ?? String(isPublic);
+    const isLeaving = shown !== String(isPublic);
+    (isLeaving ? changeAndRemove : change)("PATCH", "/images", { is_public: isPublic }, (id, item, result) => {
+      if (result === "not_found" || isLeaving) remove(id, item);
       else if (item) showVisibility(item, isPublic);
     });
+  }
 
   function showVisibility(item, isPublic) {
     if (item.tagName === "TR") {
@@ -307,8 +318,9 @@ function start() {
   function moveTo({ value, selectedOptions }) {
     if (value === "-") return;
     const name = value ? selectedOptions[0].textContent : "";
-    change("PATCH", "/images", { album_id: value ? Number(value) : null }, (id, item) => {
-      if (albumId && albumId !== value) remove(id, item);
+    const isLeaving = albumId && albumId !== value;
+    (isLeaving ? changeAndRemove : change)("PATCH", "/images", { album_id: value ? Number(value) : null }, (id, item) => {
+      if (isLeaving) remove(id, item);
       else if (item?.tagName === "TR") item.cells[6].textContent = name;
     });
   }
