@@ -296,7 +296,7 @@ def test_end_and_home_lead_to_the_last_and_first_month_and_arrow_keys_to_the_oth
     page.keyboard.press("End")
     page.wait_for_url("**month=*#end")
     page.locator("#grid input").first.wait_for()
-    page.wait_for_function("() => document.activeElement.closest('#grid li:nth-last-child(1 of [data-id])')")
+    page.wait_for_function("() => document.activeElement.closest('#grid [data-id]:not(:first-child)')")
     assert page.inner_text("#total") == "100 images"
     load_old = "() => document.querySelectorAll('#grid [data-id]').length === 50"
     while not page.evaluate(load_old):
