@@ -2,7 +2,7 @@
 # A JPEG that is opened by its path, changed in place and saved as JPEG XL is saved without the changes.
 # 
 # pillow-jxl-plugin 1.3.8 with Pillow 13.0.0. Such an image still has the format JPEG and a file name, so that the plug-in
-# reads the file again and repacks its bytes; thumbnail(), paste() and ImageDraw work in place. What was drawn over a face,
+# reads the file again and repacks its bytes; thumbnail(), paste() and ImageDraw work in place. What was drawn on it,
 # the smaller size and quality= are lost, with a warning that speaks of lossless files only.
 # Seen: 600 × 400, red; from bytes instead of a path, or with lossless_jpeg=False, 60 × 40, black.
 set -euo pipefail
