@@ -95,22 +95,22 @@ class Service:
 
     def resources(self, user: str) -> dict[str, Any]:
         """Create one resource of each kind for an account; return their ids, and values for bodies."""
-        send, token = self.send, self.sessions[user]
-        for previous in self.host.webhooks.list(owner=user):  # an account has at most 100
-            self.host.webhooks.delete(previous, owner=user)
-        image = send("POST", "/v1/upload", token, files={"image": ("a.png", self.png)})
-        album = send("POST", "/v1/albums", token, json={"name": "x"})
-        key = send("POST", "/v1/keys", token, json={})
-        webhook = send("POST", "/v1/webhooks", token, json={"url": ENDPOINT})
-        webhook_id = webhook.json()["data"]["id"]
-        delivery = send("POST", f"/v1/webhooks/{webhook_id}/test", token)
-        created = {"image_id": image, "album_id": album, "key_id": key, "delivery_id": delivery}
-        shares = f"/v1/albums/{album.json()['data']['id']}/shares"
-        created["share_id"] = send("POST", shares, token, json={})
-        ids = {name: str(response.json()["data"]["id"]) for name, response in created.items()}
-        account = self.host.accounts.get(user)
-        ids |= {"webhook_id": webhook_id, "account_id": str(account.id)}
-        ids["session_id"] = self.host.sessions.create(account).id
+        host = self.host
+        for previous in host.webhooks.list(owner=user):  # an account has at most 100
+            host.webhooks.delete(previous, owner=user)
+        album = host.albums.create(owner=user, name="x")
+        webhook = host.webhooks.create(owner=user, url=ENDPOINT)
+        created: dict[str, Any] = {
+            "image_id": host.upload(self.png, owner=user),
+            "album_id": album,
+            "share_id": host.albums.create_share(album, owner=user),
+            "key_id": host.keys.create(owner=user),
+            "webhook_id": webhook,
+            "delivery_id": host.webhooks.test(webhook, owner=user),
+        }
+        ids = {name: str(resource.id) for name, resource in created.items()}
+        account = host.accounts.get(user)
+        ids |= {"account_id": str(account.id), "session_id": host.sessions.create(account).id}
         return {**ids, "png": self.png, "user": user, "new_user": new_token(TokenKind.KEY)[:30]}
 
     def invalid_tokens(self) -> dict[str, str | None]:
