@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import attrs
 import httpx2
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from tests.waiting import PATIENCE
 from imagehost_core import ImageHost
 from imagehost_core.errors import UnavailableError
 from imagehost_core.limits import sign_in_keys
+from imagehost_core.services.rate_limiter import RateLimiter, SignInAttempt
 from imagehost_core.settings import LimitSettings, RenderingSettings
 from imagehost_core.testing import FrozenClock, make_image
 from imagehost_server._executors import (
@@ -449,6 +451,45 @@ async def test_attempts_for_which_the_queue_has_no_place_are_not_counted(host: I
     assert {response.status_code for response in refused} == {503}
     assert {"retry-after" in response.headers for response in refused} == {True}
     assert len({response.headers["x-ratelimit-remaining"] for response in refused}) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("password", ["right password", "wrong password"])
+async def test_attempts_at_the_same_time_from_one_ip_address_wait_instead_of_being_refused(
+    password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No password is verified before all attempts have been judged once, so that they are in progress."""
+    executors, names = Executors(SETTINGS.rendering), [f"pupil{number}" for number in range(5)]
+    limits = LimitSettings(unauthenticated_per_minute=0, sign_ins_per_minute=2)
+    verify, admit = executors.passwords.run, RateLimiter.admit_sign_in
+    judged, all_judged = list[str](), threading.Event()
+
+    def admit_sign_in(limiter: RateLimiter, name: str, ip_address: str) -> SignInAttempt:
+        attempt = admit(limiter, name, ip_address)
+        judged.append(name)
+        if len(judged) == len(names):
+            all_judged.set()
+        return attempt
+
+    async def run(standing: Standing, *args: Any) -> Any:
+        await anyio.to_thread.run_sync(all_judged.wait, PATIENCE)
+        return await verify(standing, *args)
+
+    monkeypatch.setattr(RateLimiter, "admit_sign_in", admit_sign_in)
+    monkeypatch.setattr(executors.passwords, "run", run)
+    statuses = Counter[int]()
+    with open_host(settings=attrs.evolve(SETTINGS, limits=limits), clock=FrozenClock()) as host:
+        for name in names:
+            host.accounts.create(name, password_hash=hash_quickly("right password"))
+        async with client_of(host, executors) as client, anyio.create_task_group() as tasks:
+
+            async def sign_in(name: str) -> None:
+                body = {"username": name, "password": password}
+                statuses[(await client.post("/v1/session", json=body)).status_code] += 1
+
+            for name in names:
+                tasks.start_soon(sign_in, name)
+    assert statuses == ({201: 5} if password == "right password" else {401: 2, 429: 3})
 
 
 @pytest.mark.anyio

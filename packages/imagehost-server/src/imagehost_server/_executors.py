@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 
 import anyio
-from anyio import CapacityLimiter, Event, WouldBlock, fail_after, to_thread
+from anyio import CapacityLimiter, Event, WouldBlock, fail_after, move_on_after, to_thread
 
 from imagehost_core.errors import UnavailableError
 from imagehost_core.limits import may_take
@@ -292,6 +293,36 @@ class FairThreadLimiter:
             self._idle += 1
 
 
+class PasswordAttempts:
+    """The password attempts of each client that are in progress, for which further ones can wait."""
+
+    def __init__(self) -> None:
+        self._in_progress = Counter[str]()
+        self._ended = dict[str, Event]()
+
+    @contextmanager
+    def attempt(self, client: str) -> Iterator[None]:
+        """Run a block that is an attempt of a client, to its end."""
+        self._in_progress[client] += 1
+        try:
+            yield
+        finally:
+            self._in_progress[client] -= 1
+            if not self._in_progress[client]:
+                del self._in_progress[client]
+            if ended := self._ended.pop(client, None):
+                ended.set()
+
+    async def wait_for_one(self, client: str) -> bool:
+        """Return whether an attempt of a client is in progress and ends in `MAX_PASSWORD_WAIT_SECONDS`."""
+        if client in self._in_progress:
+            ended = self._ended.setdefault(client, Event())
+            with move_on_after(MAX_PASSWORD_WAIT_SECONDS):
+                await ended.wait()
+                return True
+        return False
+
+
 class DelayQueue:
     """Requests that wait for some time, which hold neither a thread nor a connection of the database.
 
@@ -367,6 +398,7 @@ class Executors:
         slow_writes: Writes of request bodies to disk, and deletions of many images.
         passwords: Password hashes: known clients come first, then those that sent no wrong password, then the
             others. Of each, accounts take turns, and so do the IP addresses that try one's password.
+        password_attempts: The attempts to send a right password, until it is known whether each was.
         sign_in_delays: Sign-in attempts before their hashes.
         dns: DNS lookups.
         probes: Checks of readiness, one of each kind at a time.
@@ -383,6 +415,7 @@ class Executors:
         self.masters = ThreadLimiter(MASTER_THREADS, max_wait_seconds=MAX_WAIT_SECONDS)
         self.slow_writes = ThreadLimiter(UPLOAD_BODY_THREADS)
         self.passwords = FairThreadLimiter(PASSWORD_THREADS, MAX_WAITING_PASSWORDS, MAX_PASSWORD_WAIT_SECONDS)
+        self.password_attempts = PasswordAttempts()
         self.sign_in_delays = DelayQueue(MAX_DELAYED_SIGN_INS)
         self.dns = ThreadLimiter(DNS_THREADS)
         self.probes = ThreadLimiter(PROBE_THREADS)

@@ -15,13 +15,14 @@ from litestar.params import JSONBody, PathParameter
 from imagehost_core.authorization import SessionRequirement
 from imagehost_core.errors import FieldError, UnauthorizedError, UnavailableError, ValidationError
 from imagehost_core.ids import SessionId
-from imagehost_core.limits import account_key, sign_in_keys
+from imagehost_core.limits import account_key, ip_address_key, sign_in_keys
 from imagehost_core.models import (
     Deleted,
     Role,
     Session,
     SessionWithToken,
 )
+from imagehost_core.services.rate_limiter import SignInAttempt
 from imagehost_core.services.references import account_name_errors
 from imagehost_server._executors import Standing
 from imagehost_server.auth.cookies import session_cookies
@@ -271,22 +272,20 @@ async def password_attempt(request: ApiRequest, name: str) -> AsyncIterator[Stan
     Raises:
         RateLimitError: The IP address has no attempts left.
     """
-    standing = await throttle_password_attempt(request, name)
-    limiter, ip_address = request.host.rate_limiter, request.identity.ip_address
-    forget = partial(request.executors.database.run, limiter.forget_sign_in, name, ip_address)
-    try:
-        yield standing
-    except UnavailableError:
+    attempt = await _admit(request, name)
+    executors, ip_address = request.executors, request.identity.ip_address
+    forget = partial(executors.database.run, request.host.rate_limiter.forget_sign_in, name, ip_address)
+    with executors.password_attempts.attempt(ip_address_key(ip_address)):
+        try:
+            yield await _delay(request, name, attempt)
+        except UnavailableError:
+            await forget()
+            raise
         await forget()
-        raise
-    await forget()
 
 
 async def throttle_password_attempt(request: ApiRequest, name: str) -> Standing:
     """Count a password attempt, and wait if the account has had many; or raise RateLimitError.
-
-    A client IP address at which a session of the account began does not wait: whoever guesses has others. The
-    response's rate limit headers then describe these windows, if they are tighter than the API's.
 
     Args:
         request: The request that has the password.
@@ -295,10 +294,33 @@ async def throttle_password_attempt(request: ApiRequest, name: str) -> Standing:
     Raises:
         RateLimitError: The IP address has no attempts left.
     """
-    host, executors, ip_address = request.host, request.executors, request.identity.ip_address
-    attempt = await executors.database.run(host.rate_limiter.admit_sign_in, name, ip_address)
+    return await _delay(request, name, await _admit(request, name))
+
+
+async def _admit(request: ApiRequest, name: str) -> SignInAttempt:
+    """Count a password attempt, as soon as the client IP address may make one; or raise RateLimitError.
+
+    While others of it are in progress, it waits for them: as many as there are people may sign in from there
+    at the same time. The response's rate limit headers then describe these windows, if they are tighter than
+    the API's.
+    """
+    executors, ip_address = request.executors, request.identity.ip_address
+    admit = partial(executors.database.run, request.host.rate_limiter.admit_sign_in, name, ip_address)
+    wait_for_one = partial(executors.password_attempts.wait_for_one, ip_address_key(ip_address))
+    attempt = await admit()
+    while not attempt.decision.admitted and await wait_for_one():
+        attempt = await admit()
     request.apply(attempt.decision)
-    if await executors.database.run(host.sessions.is_known_client, name, ip_address):
+    return attempt
+
+
+async def _delay(request: ApiRequest, name: str, attempt: SignInAttempt) -> Standing:
+    """Wait if the account has had many attempts; return the standing of the client.
+
+    A client IP address at which a session of the account began does not wait: whoever guesses has others.
+    """
+    host, executors = request.host, request.executors
+    if await executors.database.run(host.sessions.is_known_client, name, request.identity.ip_address):
         return Standing.KNOWN
     await executors.sign_in_delays.wait(attempt.delay_seconds)
     return Standing.NEW if attempt.is_first else Standing.FAILED
