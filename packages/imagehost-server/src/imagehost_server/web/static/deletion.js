@@ -55,7 +55,7 @@ export function deferDeletion(request, { describe, remove, onDone, onError }) {
   button.addEventListener("click", () => {
     const items = close();
     for (const item of items) item.hidden = false;
-    items[0].querySelector("a").focus();
+    items[0]?.querySelector("a").focus();
   });
   addEventListener("pagehide", () => leaving.length && send({ keepalive: true }));
 

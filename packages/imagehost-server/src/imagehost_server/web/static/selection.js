@@ -233,8 +233,11 @@ function start() {
   /** Changes images that leave the list; meanwhile it loads no others in their place, which may leave it too. */
   async function changeAndRemove(...parameters) {
     grid.ariaBusy = "true";
-    await change(...parameters);
-    grid.ariaBusy = null;
+    try {
+      await change(...parameters);
+    } finally {
+      grid.ariaBusy = null;
+    }
   }
 
   const deletion = deferDeletion(request, {
