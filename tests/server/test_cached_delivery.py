@@ -215,6 +215,19 @@ async def test_a_whole_master_is_left_to_nginx(
 
 
 @pytest.mark.anyio
+async def test_head_has_the_size_of_a_master_that_was_left_to_nginx() -> None:
+    settings = Settings(delivery=DeliverySettings(accel_redirect="/files/"))
+    with open_host(settings=settings) as host:
+        image = host.upload(make_image(64, 48), owner="admin")
+        app = application(host, trusted_proxies=["127.0.0.1"])
+        for _ in range(2):
+            left = dict((await request(app, image, NGINX, query=b""))[1])
+            assert (left[b"content-length"], b"x-accel-redirect" in left) == (b"0", True)
+            head = dict((await request(app, image, NGINX, method="HEAD", query=b""))[1])
+            assert head[b"content-length"] == b"%d" % image.size
+
+
+@pytest.mark.anyio
 async def test_a_private_master_is_not_left_to_nginx() -> None:
     settings = Settings(delivery=DeliverySettings(accel_redirect="/files/", private=PrivateDelivery.UNLISTED))
     with open_host(settings=settings) as host:

@@ -160,8 +160,9 @@ class DeliveryRoute:
         """Return the 200 response for which nginx sends the master."""
         image_id = resolved.image.id
         path = f"{self._accel_redirect}{shard(image_id)}/{image_id}/{MASTER}"
-        response = self.responses.with_bytes(resolved, "HEAD", {}, 0, resolved.format)
-        return ImageResponse(200, [*response.headers, (b"x-accel-redirect", path.encode())])
+        response = self.responses.with_bytes(resolved, "HEAD", {}, resolved.image.size, resolved.format)
+        headers = [header for header in response.headers if header[0] != b"content-length"]
+        return ImageResponse(200, [*headers, (b"content-length", b"0"), (b"x-accel-redirect", path.encode())])
 
     async def _viewer(self, scope: HTTPScope) -> Account | None:
         """Return the account of the request's token, or `None` without a valid token and scope.
