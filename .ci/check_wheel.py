@@ -32,11 +32,11 @@ OPTIONAL = {
 """Packages of extras and of a plug-in, without which the modules that use them cannot be imported."""
 
 
-INSTRUCTION = {"imagehost-client": "pip install 'imagehost-client[cli]'"}
+INSTRUCTION = {"imagehost-client": "pip install './packages/imagehost-client[cli]' in a clone"}
 """What the command of a distribution prints where an extra that it needs is not installed."""
 
 
-EXTRA = "pip install 'imagehost-client[testing]'"
+EXTRA = "pip install ./packages/imagehost-core ./packages/imagehost-server in a clone"
 """What the error of `FakeImageHost` says without the server."""
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import attrs
 from attrs import frozen
+from tests.ports import free_port
 from tests.request_proxy import RequestLine, Route
 
 from imagehost_core import ImageHost, Settings
 from imagehost_core.settings import RenderingSettings
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, running
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -78,9 +78,7 @@ def run_hosts(
     """
     with ExitStack() as stack:
         yield [
-            stack.enter_context(
-                run_host(directory / f"host-{number}", free_port("127.0.0.1"), each, variables)
-            )
+            stack.enter_context(run_host(directory / f"host-{number}", free_port(), each, variables))
             for number, each in enumerate(engines, 1)
         ]
 

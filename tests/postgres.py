@@ -21,9 +21,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
-
-from imagehost_server.serve.runner import free_port
 
 FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=200")
 """Settings of a server whose databases need not survive a power failure."""
@@ -63,7 +62,7 @@ class PostgresServer:
         self._data = directory / "data"
         self._process: subprocess.Popen[bytes] | None = None
         # Not one of outgoing connections, which could have it when the server is started again.
-        self.port = free_port("127.0.0.1")
+        self.port = free_port()
         self._data.mkdir(mode=0o700)
         if os.geteuid() == 0:
             for path in (directory, self._data):

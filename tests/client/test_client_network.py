@@ -16,11 +16,11 @@ import pytest
 from attrs import frozen
 from tests.certificates import create_certificate
 from tests.client.conftest import Caller, FaultyServer, http, serve_fake
+from tests.ports import free_port
 
 from imagehost_client import APIConnectionError, AsyncClient, Client, ImageHostError
 from imagehost_client._cli.errors import find_hint
 from imagehost_client.testing import FakeImageHost, make_png
-from imagehost_server.serve.runner import free_port
 
 ALBUMS = b'{"success": true, "data": {"albums": [], "pagination": %s}}'
 PAGINATION = b'{"page": 1, "per_page": 20, "total": 0, "total_pages": 0, "next_cursor": null}'
@@ -81,7 +81,7 @@ def test_the_failure_of_a_proxy_names_it_without_its_password(
     kind: str, proxy: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = proxy.url.removesuffix("/v1").removeprefix("http://")
-    free = free_port("127.0.0.1")
+    free = free_port()
     proxy.respond = lambda _: http(407, b"<html>sign in</html>")
 
     def message(url: str, **http_client: Any) -> str:
@@ -108,7 +108,7 @@ def test_a_host_on_loopback_is_not_requested_through_the_proxy_of_the_environmen
     kind: str, host: str, proxy: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
-    port = free_port("127.0.0.1")
+    port = free_port()
     with pytest.raises(APIConnectionError):
         caller(kind, f"http://{host}:{port}")(lambda client: client.with_options(max_retries=0).account())
     assert requested(proxy) == []

@@ -18,8 +18,8 @@ import httpx2
 from attrs import define, field
 from tests.faults.process_usage import pids_of, read_usage
 from tests.faults.webhook_server import run_webhook_server
+from tests.ports import free_port
 
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, environment, start
 
 IDLE_SECONDS = 60.0
@@ -96,7 +96,7 @@ class Service:
 
     def __attrs_post_init__(self) -> None:
         self.set_clock("clock")
-        self._port = free_port("127.0.0.1")
+        self._port = free_port()
         self.start()
         self.token = self.server.token
 

@@ -14,10 +14,10 @@ import httpx2
 import pytest
 from tests.fault_proxy import Fault, run_fault_proxy
 from tests.object_store import CREDENTIALS, shared_s3_server
+from tests.ports import free_port
 from tests.postgres import FAST, run_postgres
 from tests.waiting import PATIENCE
 
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import start
 
 pytestmark = pytest.mark.external
@@ -25,7 +25,7 @@ SECONDS = 20.0
 
 
 def test_a_server_waits_for_its_database_and_its_store_and_names_what_is_missing(tmp_path: Path) -> None:
-    port = free_port("127.0.0.1")
+    port = free_port()
     origin = f"http://127.0.0.1:{port}"
     with (
         run_postgres(*FAST) as postgres,

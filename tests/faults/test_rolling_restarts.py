@@ -17,10 +17,10 @@ from tests.faults.conftest import NO_LIMITS
 from tests.faults.service_load import ServiceLoad
 from tests.hosts import Engines, run_host
 from tests.object_store import shared_s3_server
+from tests.ports import free_port
 from tests.postgres import PostgresServer
 from tests.request_proxy import RequestLine, run_request_proxy
 
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer
 
 pytestmark = pytest.mark.external
@@ -95,7 +95,7 @@ def _is_ready(port: int) -> bool:
 def test_restarts_of_two_hosts_one_after_the_other_fail_no_request(
     tmp_path: Path, postgres_server: PostgresServer, postgres_url: str
 ) -> None:
-    ports = [free_port("127.0.0.1") for _ in range(2)]
+    ports = [free_port() for _ in range(2)]
     balancer = LoadBalancer(ports)
     with ExitStack() as stack:
         engines = Engines(postgres_url, stack.enter_context(shared_s3_server()).url())

@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx2
 import pytest
 from attrs import field, frozen
+from tests.ports import free_port
 from tests.server.conftest import NO_LIMITS
 from tests.shipped_files import shipped
 from tests.waiting import PATIENCE
 
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, running
 
 PASSWORD = "correct horse battery staple"
@@ -27,7 +27,7 @@ HOUR = {"IMAGEHOST_DELIVERY_SHARED_MAX_AGE_SECONDS": "1h"}
 
 
 def _port() -> int:
-    return free_port("127.0.0.1")
+    return free_port()
 
 
 @frozen

@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import environment
 
 PYTHON = "/usr/bin/python3"
@@ -34,7 +34,7 @@ def test_readme_starts_a_server_in_a_virtual_environment_of_debians_python_witho
     assert start is not None
     ignored = shutil.ignore_patterns(".*", "__pycache__", "*.so", "data", "site", "uv.lock")
     shutil.copytree(workspace, tmp_path / "clone", ignore=ignored)
-    variables = environment({"IMAGEHOST_SERVER_PORT": str(free_port("127.0.0.1"))})
+    variables = environment({"IMAGEHOST_SERVER_PORT": str(free_port())})
     for name in OF_THIS_ENVIRONMENT:
         variables.pop(name, None)
     with subprocess.Popen(

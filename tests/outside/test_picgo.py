@@ -12,9 +12,9 @@ from urllib.request import Request, urlopen
 import httpx2
 import pytest
 from tests.outside.conftest import NPM, PYPI, Download, Run, Start
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer
 
 PLUGINS = ("picgo-plugin-web-uploader", "picgo-plugin-lankong", "picgo-plugin-lsky-uploader")
@@ -158,7 +158,7 @@ def stored_images(server: RunningServer) -> list[str]:
 @contextmanager
 def picgo_server(node_modules: Path, config: Path, variables: Mapping[str, str]) -> Iterator[str]:
     """Run PicGo's server, to which editors send images, until the block ends; yield its URL."""
-    port = free_port("127.0.0.1")
+    port = free_port()
     command = [
         *("node", str(node_modules / "picgo" / "bin" / "picgo"), "--config", str(config)),
         *("server", "--host", "127.0.0.1", "--port", str(port), "--ignore-existing-external-server"),

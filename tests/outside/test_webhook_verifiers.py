@@ -15,12 +15,12 @@ import svix.webhooks
 from tests.outside.conftest import NPM
 from tests.outside.packages import install_npm
 from tests.outside.reverse_proxies import started
+from tests.ports import free_port
 from tests.server.webhooks.conftest import webhook_receiver
 from tests.shipped_files import shipped
 from tests.waiting import wait_until
 
 from imagehost_core.testing import make_image
-from imagehost_server.serve.runner import free_port
 
 Delivery = tuple[str, dict[str, str], bytes]
 """The secret of the endpoint, the headers, and the body."""
@@ -119,7 +119,7 @@ def test_a_documented_receiver_accepts_what_is_delivered_and_nothing_else(
     directory = request.getfixturevalue("frameworks") if name.endswith(".mjs") else tmp_path
     (directory / name).write_text(shipped(f"docs/examples/{name}"), encoding="utf-8")
     (directory / "fetch.mjs").write_text(FETCH, encoding="utf-8")
-    port = free_port("127.0.0.1")
+    port = free_port()
     url, output = f"http://127.0.0.1:{port}/hook", tmp_path / "output"
     endpoint = {"url": url, "events": ["image.uploaded"], "is_active": True}
     webhook = api.post("/v1/webhooks", json=endpoint).raise_for_status().json()["data"]

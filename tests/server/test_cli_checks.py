@@ -16,6 +16,7 @@ import pytest
 from attrs import evolve
 from click.testing import CliRunner
 from tests.open_host import open_host
+from tests.ports import free_port
 from tests.server.in_process import serving
 from tests.server.web.conftest import SETTINGS
 
@@ -26,7 +27,6 @@ from imagehost_server.cli.check import State
 from imagehost_server.cli.checks import check_clock, check_host
 from imagehost_server.cli.main import main
 from imagehost_server.cli.site_checks import check_site, parse_site
-from imagehost_server.serve.runner import free_port
 
 
 @pytest.fixture(scope="module")
@@ -206,5 +206,5 @@ def test_a_request_without_a_response_fails_only_its_own_line(host: ImageHost) -
 
 
 def test_a_site_that_does_not_respond_is_one_failed_line() -> None:
-    (check,) = check_site(parse_site(f"http://127.0.0.1:{free_port('127.0.0.1')}"))
+    (check,) = check_site(parse_site(f"http://127.0.0.1:{free_port()}"))
     assert (check.name, check.state) == ("site", State.FAILED)

@@ -15,9 +15,9 @@ from urllib.request import urlopen
 
 import pytest
 from tests.certificates import create_certificate
+from tests.ports import free_port
 from tests.waiting import PATIENCE, wait_until
 
-from imagehost_server.serve.runner import free_port
 from imagehost_server.serve.supervisor import notify
 from imagehost_server.testing import running
 
@@ -61,7 +61,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceM
 def test_ready_is_sent_and_logged_once_the_port_responds_and_stopping_at_the_end(
     manager: ServiceManager, tmp_path: Path
 ) -> None:
-    port = free_port("127.0.0.1")
+    port = free_port()
     command = [sys.executable, "-m", "imagehost_server", "serve", "--port", str(port)]
     variables = {"NOTIFY_SOCKET": manager.address, "IMAGEHOST_DATA": str(tmp_path / "data")}
     log = tmp_path / "log"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.outside.browser.tabs import LIMITS, PASSWORD, PATIENT, PUT_FILES, OpenTab, sign_in
+from tests.ports import free_port
 
 from imagehost_core.testing import make_image
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import running
 
 pytestmark = pytest.mark.external
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.external
 
 def test_scripts_stay_below_the_path(open_tab: OpenTab, tmp_path: Path) -> None:
     (tmp_path / "password").write_text(PASSWORD, encoding="utf-8")
-    port = free_port("127.0.0.1")
+    port = free_port()
     site = f"http://127.0.0.1:{port}/photos"
     variables = {
         **LIMITS,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 from tests.outside.browser.tabs import NARROW, OpenTab, running_for_pages
+from tests.ports import free_port
 from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ SHOWN = "() => document.querySelector('dialog img').naturalWidth === 2400"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server whose images have another origin than its pages, with an album of three private images."""
-    port = str(free_port("127.0.0.1"))
+    port = str(free_port())
     variables = {"IMAGEHOST_CDN_URL": f"http://localhost:{port}/img"}
     with running_for_pages(tmp_path_factory.mktemp("shares"), "--port", port, **variables) as server:
         headers = {"Authorization": f"Bearer {server.token}"}

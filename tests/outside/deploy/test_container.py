@@ -18,9 +18,9 @@ import pytest
 import yaml
 from tests.outside.deploy.conftest import require_program
 from tests.outside.deploy.containerfile import Build, assignments, exec_form, instructions
+from tests.ports import free_port
 from tests.shipped_files import ROOT, shipped
 
-from imagehost_server.serve.runner import free_port
 from imagehost_server.settings import load
 
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -177,7 +177,7 @@ def test_the_image_names_the_version_and_the_hashes_of_each_package_that_it_has(
 def test_the_command_of_the_image_serves_and_its_health_check_notices_it(
     build: Build, final: dict[str, str], tmp_path: Path
 ) -> None:
-    port = free_port("127.0.0.1")
+    port = free_port()
     variables = {
         **build.variables,
         # As a container publishes the port.

@@ -20,12 +20,12 @@ import pytest
 from tests.certificates import create_certificate
 from tests.object_store import shared_s3_server
 from tests.outside.deploy.machines import machines
+from tests.ports import free_port
 from tests.postgres import FAST, run_postgres
 from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import environment
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ def test_a_host_is_installed_upgraded_and_restored_on_a_second_machine(workspace
     install, users, upgrade = blocks(workspace, "deploy.md", "With systemd")
     (restore,) = blocks(workspace, "backup.md", "On another machine")
     *prepare, enable = install.strip().splitlines()
-    ports = [free_port("127.0.0.1") for _ in range(2)]
+    ports = [free_port() for _ in range(2)]
     listen = [f"echo IMAGEHOST_SERVER_PORT={port} >> /etc/imagehost.env" for port in ports]
     with (
         machines(workspace, "host", "new-host") as (host, new_host),
@@ -143,7 +143,7 @@ def test_a_host_moves_from_a_directory_to_postgresql_and_an_object_store(
         }.items():
             assert documented in block
             block = block.replace(documented, tested)
-        variables = {"IMAGEHOST_SERVER_PORT": f"{free_port('127.0.0.1')}"}
+        variables = {"IMAGEHOST_SERVER_PORT": f"{free_port()}"}
         with started(tmp_path, block, variables) as origin:
             headers = {"Authorization": f"Bearer {token}"}
             listed = httpx2.get(f"{origin}/v1/images", headers=headers, timeout=PATIENCE).json()["data"]
@@ -162,7 +162,7 @@ def test_a_forgotten_password_a_certificate_and_a_restore_drill(workspace: Path,
         image = host.upload(make_image(), owner="anna")
     certificate = create_certificate(tmp_path)
     password = run(tmp_path, forgotten).split()[-1]
-    variables = {"IMAGEHOST_SERVER_PORT": f"{free_port('127.0.0.1')}"}
+    variables = {"IMAGEHOST_SERVER_PORT": f"{free_port()}"}
     with started(tmp_path, serve, variables):
         verified = ssl.create_default_context(cafile=str(certificate.cert))
         origin = f"https://127.0.0.1:{variables['IMAGEHOST_SERVER_PORT']}"
@@ -172,6 +172,6 @@ def test_a_forgotten_password_a_certificate_and_a_restore_drill(workspace: Path,
     backups = ["imagehost backup full.tar.zst", "imagehost backup Wed.tar.zst --since full.tar.zst"]
     run(tmp_path, "\n".join(backups), {"IMAGEHOST_DATA": "./data"})
     run(tmp_path, look.replace("monday.tar.zst", "full.tar.zst"))
-    port = free_port("127.0.0.1")
+    port = free_port()
     with started(tmp_path, drill.replace("8900", f"{port}")) as origin:
         assert httpx2.get(f"{origin}/img/{image.id}", timeout=PATIENCE).status_code == 200

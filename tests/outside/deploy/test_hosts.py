@@ -24,13 +24,13 @@ from tests.faults.conftest import NO_LIMITS, kill
 from tests.object_store import server_ports
 from tests.outside.deploy.conftest import require_program
 from tests.outside.deploy.containerfile import exec_form, instructions
+from tests.ports import free_port
 from tests.postgres import FAST, run_postgres
 from tests.shipped_files import ROOT, fill, shipped
 from tests.tcp_proxy import TcpProxy, run_tcp_proxy
 from tests.waiting import PATIENCE
 
 from imagehost_core.testing import make_image
-from imagehost_server.serve.runner import free_port
 from imagehost_server.serve.supervisor import STOP_SECONDS
 from imagehost_server.testing import RunningServer, start
 
@@ -195,7 +195,7 @@ def deployment(
     directory = tmp_path_factory.mktemp("composition")
     (directory / "admin_password").write_text("correct horse battery", encoding="utf-8")
     with ExitStack() as stack:
-        ports = {name: free_port("127.0.0.1") for name in ("caddy", *HOSTS)}
+        ports = {name: free_port() for name in ("caddy", *HOSTS)}
         postgres = stack.enter_context(run_postgres(*FAST))
         proxy = stack.enter_context(run_tcp_proxy(postgres.port))
         s3_ports = server_ports()
@@ -247,7 +247,7 @@ def deployment(
 
         path = directory / "Caddyfile"
         text = shipped("deploy/Caddyfile-hosts")
-        path.write_text(OPTIONS % free_port("127.0.0.1") + text, encoding="utf-8")
+        path.write_text(OPTIONS % free_port() + text, encoding="utf-8")
         arguments = ("--config", str(path), "--adapter", "caddyfile")
         variables = home | variables_of("caddy") | {"TLS": values["TLS"]}
         subprocess.run([caddy, "validate", *arguments], env=variables, capture_output=True, check=True)

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from tests.outside.deploy.conftest import require_program
+from tests.ports import free_port
 from tests.shipped_files import ROOT, shipped
 from tests.waiting import PATIENCE
 
 from imagehost_core import ImageHost
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import environment
 
 MAX_EXPOSURE = 1.5
@@ -93,7 +93,7 @@ def test_the_command_of_the_unit_reports_ready_and_stopping(tmp_path: Path) -> N
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(str(tmp_path / "notify"))
     manager.settimeout(60)
-    port = free_port("127.0.0.1")
+    port = free_port()
     variables = {
         name: str(tmp_path / "data"),
         "NOTIFY_SOCKET": str(tmp_path / "notify"),

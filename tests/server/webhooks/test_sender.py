@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from tests.ports import free_port
 from tests.server.webhooks.async_receiver import OK, loopback_host, only_delivery, receiving
 
 from imagehost_core import ImageHost
@@ -13,7 +14,6 @@ from imagehost_core.models import DeliveryStatus
 from imagehost_core.testing import FrozenClock
 from imagehost_core.webhooks import sign_webhook
 from imagehost_server.background import WebhookSender
-from imagehost_server.serve.runner import free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -136,7 +136,7 @@ async def test_an_endpoint_that_stalls_is_cut_off_at_the_timeout(clock: FrozenCl
 
 
 async def test_a_refused_connection_is_a_failure_with_the_reason(host: ImageHost) -> None:
-    created = host.webhooks.create(owner="admin", url=f"http://127.0.0.1:{free_port('127.0.0.1')}/")
+    created = host.webhooks.create(owner="admin", url=f"http://127.0.0.1:{free_port()}/")
     host.albums.create(owner="admin", name="Cats")
     await WebhookSender(host).drain()
     delivery = only_delivery(host, created)

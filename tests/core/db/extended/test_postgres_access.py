@@ -16,6 +16,7 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 from tests.core.services.conftest import ONE_WORKER
+from tests.ports import free_port
 from tests.postgres import UNPRIVILEGED, PostgresServer
 from tests.waiting import PATIENCE
 
@@ -25,7 +26,6 @@ from imagehost_core.errors import EngineUnavailableError, InstallationError
 from imagehost_core.settings import SettingsError
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main
-from imagehost_server.serve.runner import free_port
 
 pytestmark = pytest.mark.external
 GRANTS = (
@@ -40,7 +40,7 @@ def run_pgbouncer(server_port: int, mode: str, pool_size: int = 20) -> Iterator[
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
         pytest.skip("NOT TESTED: PgBouncer, because it is not installed")
-    port = free_port("127.0.0.1")
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="imagehost-pgbouncer-") as name:
         # Its user, if the tests run as root, is another.
         Path(name).chmod(0o755)

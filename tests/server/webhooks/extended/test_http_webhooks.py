@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from click.testing import CliRunner
+from tests.ports import free_port
 from tests.server.webhooks.conftest import (
     ALLOW_LOOPBACK,
     client_of,
@@ -29,7 +30,6 @@ from imagehost_client.cli import main
 from imagehost_core import ImageHost
 from imagehost_core.testing import make_image
 from imagehost_server.cli.main import main as server_main
-from imagehost_server.serve.runner import free_port
 from imagehost_server.testing import RunningServer, running
 
 
@@ -138,7 +138,7 @@ def test_a_separate_process_serves_the_metrics_of_its_attempts(non_sending_serve
     with client_of(non_sending_server) as client, webhook_receiver(lambda _: (200, b"")) as receiver:
         webhook = client.webhooks.create(receiver.url)
         client.webhooks.test(webhook)
-        port = str(free_port("127.0.0.1"))
+        port = str(free_port())
         with sender_process(non_sending_server.data, "--metrics-port", port):
             wait_for_attempts(client, webhook)
             counted = 'imagehost_webhook_attempt_duration_seconds_count{result="ok"} 1.0'
